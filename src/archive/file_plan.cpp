@@ -1,0 +1,56 @@
+#include "archive/file_plan.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "archive/fingerprint_record.h"
+#include "index/layout_record.h"
+
+namespace gradstore::archive {
+
+namespace {
+
+constexpr std::size_t kPlansKept = 8;  // a few layouts, each for gradients and for state
+
+}  // namespace
+
+FilePlanner::FilePlanner(std::unique_ptr<SkeletonBuilder> builder) : builder_(std::move(builder)) {}
+
+std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t manifest_bytes) {
+  auto record = index::encode(layout);
+  const auto digest = digest_of(std::as_bytes(std::span(record)));
+  const auto slot = manifest_slot(manifest_bytes);
+
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find_if(recent_, [&](const auto& plan) {
+    return plan->layout_digest == digest && plan->placement().manifest.length == slot;
+  });
+  if (known != recent_.end()) {
+    recent_.splice(recent_.begin(), recent_, known);
+    return recent_.front();
+  }
+
+  auto plan = std::make_shared<FilePlan>();
+  plan->layout = std::move(layout);
+  plan->layout_record = std::move(record);
+  plan->layout_digest = digest;
+  PartSizes sizes;
+  sizes.layout = plan->layout_record.size();
+  sizes.fingerprints = encode(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size())).size();
+  sizes.manifest = slot;
+  plan->skeleton = builder_->build(plan->layout, sizes);
+  plan->metadata_digest = digest_of(plan->skeleton.metadata);
+  for (const auto& extent : plan->placement().slice_extents) plan->data_bytes += extent.length;
+  ++built_;
+  recent_.push_front(std::move(plan));
+  if (recent_.size() > kPlansKept) recent_.pop_back();
+  return recent_.front();
+}
+
+std::uint64_t FilePlanner::skeletons_built() const {
+  const std::lock_guard lock(mutex_);
+  return built_;
+}
+
+}  // namespace gradstore::archive

@@ -1,0 +1,45 @@
+// Everything of a file that is known before its contents are: records and skeleton of its layout.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "archive/skeleton.h"
+#include "core/digest.h"
+#include "core/layout.h"
+
+namespace gradstore::archive {
+
+struct FilePlan {
+  Layout layout;
+  std::string layout_record;
+  Digest128 layout_digest;
+  Skeleton skeleton;
+  Digest128 metadata_digest;  ///< Of skeleton.metadata.
+  std::uint64_t data_bytes = 0;  ///< Of all slices, without gaps.
+
+  const Placement& placement() const { return skeleton.placement; }
+};
+
+/// Plans files; keeps the last few plans, because a job has a handful of layouts and many snapshots.
+class FilePlanner {
+ public:
+  explicit FilePlanner(std::unique_ptr<SkeletonBuilder> builder);
+
+  /// `manifest_bytes`: unpadded length of the manifest that the file is to hold.
+  std::shared_ptr<const FilePlan> plan(Layout layout, std::uint64_t manifest_bytes);
+
+  /// Skeletons built so far: stays flat while layouts repeat.
+  std::uint64_t skeletons_built() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<SkeletonBuilder> builder_;
+  std::list<std::shared_ptr<const FilePlan>> recent_;  // front: used last
+  std::uint64_t built_ = 0;
+};
+
+}  // namespace gradstore::archive

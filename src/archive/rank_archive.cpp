@@ -1,0 +1,202 @@
+#include "archive/rank_archive.h"
+
+#include "archive/commit.h"
+#include "archive/file_writer.h"
+#include "archive/recovery.h"
+#include "archive/snapshot_rows.h"
+#include "archive/verify.h"
+#include "core/log.h"
+
+namespace gradstore::archive {
+
+namespace {
+
+constexpr std::size_t kWritesInFlight = 4;
+// Beside the files themselves: log and table files of the index, directory blocks.
+constexpr std::uint64_t kSpaceForIndex = 32u << 20;
+
+Seal identity_of(const SnapshotJob& job, const StoreInfo& store) {
+  Seal seal;
+  seal.store = store.uuid;
+  seal.id = job.manifest.id;
+  seal.rank = job.manifest.rank;
+  seal.world_size = job.manifest.world_size;
+  seal.step = job.manifest.metadata.step;
+  seal.micro_step = job.manifest.metadata.micro_step;
+  seal.stage = job.manifest.metadata.stage;
+  return seal;
+}
+
+std::string describe_job(const SnapshotJob& job) {
+  return "Snapshot " + to_string(job.manifest.id) + " (step " + std::to_string(job.manifest.metadata.step) +
+         ", micro-step " + std::to_string(job.manifest.metadata.micro_step) + ")";
+}
+
+void take_blocks(FileJob& file, FileWriter& writer) {
+  while (auto block = file.blocks.pop()) writer.add(std::move(*block));
+  if (file.blocks.abandoned()) {
+    throw Error(ErrorCode::invalid_argument, "the capture was given up: snapshot() threw the reason");
+  }
+}
+
+}  // namespace
+
+RankArchive::RankArchive(RankArchiveOptions options)
+    : files_(std::move(options.files)),
+      store_(open_or_create_store(*files_, options.directory, options.run_name)),
+      paths_(rank_paths(options.directory, options.rank)), rank_(options.rank),
+      world_size_(options.world_size), planner_(std::move(options.skeletons)),
+      workers_(kWritesInFlight) {
+  files_->create_directory(paths_.root);
+  files_->sync_directory(options.directory);
+  lock_ = files_->lock(paths_.lock());
+  files_->create_directory(paths_.snapshots());
+  files_->create_directory(paths_.state());
+  refuse_lost_index(paths_, *files_);
+  index_ = index::Index::open(files_, paths_.index());
+  files_->sync_directory(paths_.root);
+  recover(paths_, store_, rank_, *files_, *index_);
+
+  // Durable before the first id is given out: ids of an attempt that left nothing are not reused.
+  attempt_ = index_->high_water().attempt + 1;
+  index_->raise_high_water_durable({attempt_, 0});
+}
+
+RankArchive::~RankArchive() = default;
+
+void RankArchive::promise_space(std::uint64_t bytes) {
+  const auto promised = promised_.fetch_add(bytes);
+  const auto needed = promised + bytes + kSpaceForIndex;
+  std::uint64_t free = 0;
+  try {
+    free = files_->free_bytes(paths_.root);
+  } catch (...) {
+    forget_promise(bytes);
+    throw;
+  }
+  if (free >= needed) return;
+  forget_promise(bytes);
+  throw Error(ErrorCode::io, paths_.root.string() + ": a snapshot of " + std::to_string(bytes) +
+                                 " bytes needs " + std::to_string(needed) + " bytes free (with index and snapshots "
+                                 "in flight) and there are " + std::to_string(free) +
+                                 ": free some space or remove old snapshots");
+}
+
+void RankArchive::write(SnapshotJob& job) {
+  try {
+    write_and_commit(job);
+  } catch (...) {
+    job.gradients.blocks.cancel();
+    if (job.state) job.state->blocks.cancel();
+    try {
+      throw;
+    } catch (const Error& error) {
+      throw Error(error.code(), describe_job(job) + ": " + error.what());
+    } catch (const std::exception& error) {
+      throw Error(ErrorCode::internal, describe_job(job) + ": " + error.what());
+    }
+  }
+}
+
+void RankArchive::write_and_commit(SnapshotJob& job) {
+  const auto id = job.manifest.id;
+  const auto pending_file = [](const io::Path& final) { return PendingFile{temporary_of(final), final}; };
+  PendingSnapshot pending{std::nullopt, pending_file(paths_.gradients_file(id)), &job.gradients.plan->layout, {}};
+  if (job.state) pending.state = pending_file(paths_.state_file(id));
+
+  bool promised = true;
+  const auto keep_promise = [&] {
+    if (std::exchange(promised, false)) forget_promise(job.bytes_total());
+  };
+  std::optional<index::SnapshotRow> row;
+  std::vector<kernels::SliceFingerprint> fingerprints;
+  try {
+    // Both are created first, so that a disk without room says so before anything is written.
+    std::optional<FileWriter> state_writer;
+    if (job.state) {
+      state_writer.emplace(*files_, workers_, pending.state->temporary, job.state->plan, job.bytes_written);
+    }
+    FileWriter writer(*files_, workers_, pending.gradients.temporary, job.gradients.plan, job.bytes_written);
+    keep_promise();
+
+    std::optional<Seal> state_seal;
+    if (job.state) {
+      take_blocks(*job.state, *state_writer);
+      state_seal = state_writer->finish(identity_of(job, store_), job.state->manifest);
+    }
+    take_blocks(job.gradients, writer);
+    const auto seal = writer.finish(identity_of(job, store_), job.gradients.manifest);
+    row = make_row(seal, job.gradients.plan->layout, job.manifest, state_seal);
+    fingerprints = writer.fingerprints();
+  } catch (const Error& error) {
+    keep_promise();
+    discard_and_rethrow(error, pending, *files_);
+  } catch (const std::exception& error) {
+    keep_promise();
+    discard_and_rethrow(Error(ErrorCode::internal, error.what()), pending, *files_);
+  }
+  pending.fingerprints = fingerprints;
+  commit(pending, *row, *files_, *index_);
+  log::info("snapshot committed", {{"snapshot", to_string(id)},
+                                   {"step", std::to_string(job.manifest.metadata.step)},
+                                   {"micro_step", std::to_string(job.manifest.metadata.micro_step)},
+                                   {"bytes", std::to_string(job.bytes_total())}});
+}
+
+FileReader RankArchive::open_gradients(SnapshotId id) {
+  if (!info(id)) {
+    throw Error(ErrorCode::not_found, "There is no snapshot " + to_string(id) + " in " + paths_.root.string());
+  }
+  return {*files_, paths_.gradients_file(id), {LayoutKind::gradients, store_.uuid, rank_, id}};
+}
+
+FileReader RankArchive::open_state(SnapshotId id) {
+  const auto snapshot = info(id);
+  if (!snapshot || !snapshot->state_id) {
+    throw Error(ErrorCode::not_found, (snapshot ? "Snapshot " + to_string(id) + " has no companion state in "
+                                                : "There is no snapshot " + to_string(id) + " in ") +
+                                          paths_.root.string());
+  }
+  const auto state_id = *snapshot->state_id;
+  return {*files_, paths_.state_file(state_id), {LayoutKind::state, store_.uuid, rank_, state_id}};
+}
+
+std::optional<SnapshotInfo> RankArchive::info(SnapshotId id) {
+  auto row = index_->find(id);
+  if (!row || row->info.state == SnapshotState::deleting) return std::nullopt;
+  mark_if_damaged(row->info, paths_, *files_);
+  return row->info;
+}
+
+std::vector<SnapshotInfo> RankArchive::list() {
+  std::vector<SnapshotInfo> all;
+  for (auto& row : index_->list()) {
+    if (row.info.state == SnapshotState::deleting) continue;
+    mark_if_damaged(row.info, paths_, *files_);
+    all.push_back(std::move(row.info));
+  }
+  return all;
+}
+
+bool RankArchive::whole(const SnapshotInfo& info) {
+  if (info.state == SnapshotState::data_gone || info.state == SnapshotState::deleting) return false;
+  auto verification = verify_file(*files_, paths_.gradients_file(info.id),
+                                  {LayoutKind::gradients, store_.uuid, rank_, info.id});
+  if (verification.damage.empty() && info.state_id) {
+    verification = verify_file(*files_, paths_.state_file(*info.state_id),
+                               {LayoutKind::state, store_.uuid, rank_, *info.state_id});
+  }
+  if (verification.damage.empty()) return true;
+  const auto& first = verification.damage.front();
+  log::warn("passed over a damaged snapshot", {{"snapshot", to_string(info.id)},
+                                               {"file", first.file.string()},
+                                               {"damage", first.what}});
+  return false;
+}
+
+void RankArchive::close() {
+  if (index_) index_->close();
+  lock_.reset();
+}
+
+}  // namespace gradstore::archive

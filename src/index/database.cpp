@@ -1,0 +1,254 @@
+#include "index/database.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gradstore/error.h"
+#include "index/key_codec.h"
+#include "index/rocksdb_file_system.h"
+
+namespace gradstore::index {
+
+namespace {
+
+constexpr std::uint32_t kFormatVersion = 1;
+constexpr const char* kVersionKey = "format_version";
+constexpr std::array<const char*, kNumFamilies> kFamilyNames = {"default", "layouts", "snapshots",
+                                                                "steps",   "pages",   "pins"};
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// Lives inside a training process: no log of its own.
+class SilentLogger : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  SilentLogger() : rocksdb::Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
+  void Logv(const char*, va_list) override {}
+};
+
+rocksdb::DBOptions database_options(rocksdb::Env& env) {
+  rocksdb::DBOptions options;
+  options.env = &env;
+  options.info_log = std::make_shared<SilentLogger>();
+  options.paranoid_checks = true;
+  // Several families, one log: without this a crash could leave one flushed and another not.
+  options.atomic_flush = true;
+  // Note [Torn log] is in torn_log.h.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.max_total_wal_size = 4 * kMiB;  // What a view or an open after a crash has to replay.
+  options.max_manifest_file_size = kMiB;
+  options.max_background_jobs = 2;
+  options.max_open_files = 64;
+  options.max_file_opening_threads = 1;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> families() {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(8 * kMiB);
+  table.block_size = 16 * 1024;  // Histories are scanned.
+  rocksdb::ColumnFamilyOptions options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.write_buffer_size = 8 * kMiB;
+  options.max_write_buffer_number = 2;
+  options.arena_block_size = 64 * 1024;  // Most families hold next to nothing.
+  options.target_file_size_base = 16 * kMiB;
+  options.max_bytes_for_level_base = 64 * kMiB;
+  options.compression = rocksdb::kNoCompression;  // Mostly digests and floating-point numbers.
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const auto* name : kFamilyNames) descriptors.emplace_back(name, options);
+  return descriptors;
+}
+
+std::vector<std::string> unknown_families(const rocksdb::DBOptions& options,
+                                          const std::string& directory) {
+  std::vector<std::string> names;
+  if (!rocksdb::DB::ListColumnFamilies(options, directory, &names).ok()) return {};
+  std::erase_if(names, [](const std::string& name) {
+    return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end();
+  });
+  return names;
+}
+
+rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string_view view(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+}  // namespace
+
+void check(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return;
+  ErrorCode code = ErrorCode::io;
+  switch (status.code()) {
+    case rocksdb::Status::kBusy: code = ErrorCode::busy; break;
+    case rocksdb::Status::kCorruption: code = ErrorCode::corrupt; break;
+    case rocksdb::Status::kNotSupported: code = ErrorCode::incompatible; break;
+    case rocksdb::Status::kInvalidArgument: code = ErrorCode::internal; break;
+    case rocksdb::Status::kIOError:
+      // Of an index that is there, a file is missing.
+      if (status.IsPathNotFound()) code = ErrorCode::corrupt;
+      break;
+    default: break;
+  }
+  throw Error(code, what + ": " + status.ToString());
+}
+
+bool Database::exists(io::FileSystem& files, const io::Path& directory) {
+  return files.status(directory / "CURRENT").has_value();
+}
+
+std::unique_ptr<Database> Database::open(std::shared_ptr<io::FileSystem> files,
+                                         const io::Path& directory) {
+  std::unique_ptr<Database> result(new Database(directory));
+  if (!exists(*files, directory)) {
+    files->create_directory(directory);
+    files->sync_directory(directory.has_parent_path() ? directory.parent_path() : io::Path("."));
+  }
+  result->env_ = rocksdb::NewCompositeEnv(rocksdb_file_system(files, Access::read_write));
+  result->env_->LowerThreadPoolCPUPriority(rocksdb::Env::LOW);
+  result->env_->LowerThreadPoolIOPriority(rocksdb::Env::LOW);
+
+  auto options = database_options(*result->env_);
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;  // A crash may have come between their creations.
+  rocksdb::DB* database = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const auto status =
+      rocksdb::DB::Open(options, directory.string(), families(), &handles, &database);
+  if (status.IsInvalidArgument()) {
+    if (const auto names = unknown_families(options, directory.string()); !names.empty()) {
+      throw Error(ErrorCode::incompatible, "Opening the index " + directory.string() +
+                                               ": a newer version of this program wrote it (it has "
+                                               "the column family " + names.front() + ")");
+    }
+  }
+  check(status, "Opening the index " + directory.string());
+  result->adopt(database, handles);
+  result->require_version();
+  return result;
+}
+
+std::unique_ptr<Database> Database::open_view(std::shared_ptr<io::FileSystem> files,
+                                              const io::Path& directory) {
+  std::unique_ptr<Database> result(new Database(directory));
+  if (!exists(*files, directory)) {
+    throw Error(ErrorCode::not_found, "There is no index in " + directory.string());
+  }
+  result->env_ = rocksdb::NewCompositeEnv(rocksdb_file_system(files, Access::read_only));
+
+  auto options = database_options(*result->env_);
+  options.max_open_files = -1;  // Table files stay readable after the writer has removed them.
+  rocksdb::DB* database = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const auto status = rocksdb::DB::OpenAsSecondary(options, directory.string(), directory.string(),
+                                                   families(), &handles, &database);
+  const std::string unfinished = "The index " + directory.string() + " is not fully made yet";
+  if (status.IsInvalidArgument()) {
+    throw Error(ErrorCode::not_found, unfinished + ": " + status.ToString());
+  }
+  check(status, "Looking into the index " + directory.string());
+  result->adopt(database, handles);
+  if (!result->has_version()) throw Error(ErrorCode::not_found, unfinished);
+  return result;
+}
+
+void Database::adopt(rocksdb::DB* database,
+                     const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+  database_.reset(database);
+  for (std::size_t i = 0; i < kNumFamilies; ++i) handles_[i].reset(handles[i]);
+}
+
+bool Database::has_version() const {
+  const auto bytes = get(Family::meta, kVersionKey);
+  if (!bytes) return false;
+  const auto version = decode_number(*bytes);
+  if (version > kFormatVersion) {
+    throw Error(ErrorCode::incompatible,
+                "The index " + directory_.string() + " has version " + std::to_string(version) +
+                    ", this program knows up to " + std::to_string(kFormatVersion));
+  }
+  return true;
+}
+
+void Database::require_version() {
+  if (has_version()) return;
+  bool empty = true;
+  scan(Family::snapshots, {}, [&](auto, auto) { return empty = false; });
+  if (!empty) {
+    throw Error(ErrorCode::corrupt, "The index " + directory_.string() + " has no version");
+  }
+  rocksdb::WriteBatch batch;
+  put(batch, Family::meta, kVersionKey, encode_number(kFormatVersion));
+  write(batch, "Writing the version");
+}
+
+std::optional<std::string> Database::get(Family family, std::string_view key) const {
+  std::string value;
+  const auto status = database_->Get(rocksdb::ReadOptions(), handle(family), slice(key), &value);
+  if (status.IsNotFound()) return std::nullopt;
+  if (!status.ok()) check(status, in_index("Reading"));
+  return value;
+}
+
+void Database::scan(Family family, std::string_view prefix,
+                    const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  const std::unique_ptr<rocksdb::Iterator> entry(
+      database_->NewIterator(rocksdb::ReadOptions(), handle(family)));
+  for (entry->Seek(slice(prefix)); entry->Valid(); entry->Next()) {
+    const auto key = view(entry->key());
+    if (!key.starts_with(prefix) || !visit(key, view(entry->value()))) break;
+  }
+  check(entry->status(), in_index("Scanning"));
+}
+
+void Database::scan_backward(
+    Family family, const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  const std::unique_ptr<rocksdb::Iterator> entry(
+      database_->NewIterator(rocksdb::ReadOptions(), handle(family)));
+  for (entry->SeekToLast(); entry->Valid(); entry->Prev()) {
+    if (!visit(view(entry->key()), view(entry->value()))) break;
+  }
+  check(entry->status(), in_index("Scanning"));
+}
+
+void Database::put(rocksdb::WriteBatch& batch, Family family, std::string_view key,
+                   std::string_view value) {
+  check(batch.Put(handle(family), slice(key), slice(value)), in_index("Preparing a write"));
+}
+
+void Database::remove(rocksdb::WriteBatch& batch, Family family, std::string_view key) {
+  check(batch.Delete(handle(family), slice(key)), in_index("Preparing a write"));
+}
+
+void Database::write(rocksdb::WriteBatch& batch, const std::string& what) {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  check(database_->Write(options, &batch), in_index(what));
+}
+
+void Database::flush() {
+  std::vector<rocksdb::ColumnFamilyHandle*> all;
+  for (const auto& family : handles_) all.push_back(family.get());
+  check(database_->Flush(rocksdb::FlushOptions(), all), in_index("Flushing"));
+}
+
+void Database::catch_up() {
+  check(database_->TryCatchUpWithPrimary(), in_index("Catching up"));
+}
+
+std::string Database::in_index(const std::string& what) const {
+  return what + " in the index " + directory_.string();
+}
+
+rocksdb::ColumnFamilyHandle* Database::handle(Family family) const {
+  return handles_[static_cast<std::size_t>(family)].get();
+}
+
+}  // namespace gradstore::index

@@ -1,0 +1,14 @@
+// What is known of a slice's contents without reading them again.
+#pragma once
+
+#include "core/digest.h"
+#include "kernels/statistics.h"
+
+namespace gradstore::kernels {
+
+struct SliceFingerprint {
+  Digest128 digest;       ///< Of the slice's bytes as stored, padding included.
+  Statistics statistics;  ///< Of its elements without the padding.
+};
+
+}  // namespace gradstore::kernels

@@ -1,0 +1,34 @@
+// From tensors to the blocks of a file: what the training thread waits for.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "archive/block_queue.h"
+#include "archive/file_plan.h"
+#include "gradstore/snapshot_store.h"
+#include "io/block_pool.h"
+#include "torch/gradient_store_contents.h"
+
+namespace gradstore {
+
+/// What is to be captured: a layout and, slice by slice, the tensors that hold it.
+struct CaptureSource {
+  Layout layout;
+  std::vector<at::Tensor> tensors;
+};
+
+/// Errors: Error{invalid_argument} naming the param: no name registered, or a tensor that this
+/// version does not store (dtype, sparse, quantised, no storage).
+CaptureSource gather_gradients(const GradientStoreView& store);
+CaptureSource gather_state(const CompanionState& state);
+
+/// Copies all slices into blocks and pushes these, in order; finishes the queue. Where the pool runs
+/// dry it opens the queue's gate and waits for the writer: the capture goes on in waves.
+/// Strided and device tensors are first made contiguous on the CPU, synchronously, a few at a time.
+void copy_into_blocks(const archive::FilePlan& plan, const std::vector<at::Tensor>& tensors,
+                      io::BlockPool& pool, archive::BlockQueue& queue);
+
+}  // namespace gradstore

@@ -1,0 +1,2 @@
+# What users run: optimised, for any CPU of the architecture.
+set(CMAKE_BUILD_TYPE Release CACHE STRING "")
