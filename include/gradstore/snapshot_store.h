@@ -41,7 +41,7 @@ enum class WhenFull {
 };
 
 struct StoreOptions {
-  std::string run_name;           ///< For people; kept when the store is created. Default: none.
+  std::string run_name = {};      ///< For people; kept when the store is created. Default: none.
   std::uint32_t rank = 0;         ///< This process's rank.
   std::uint32_t world_size = 1;   ///< Ranks of the job.
   /// Memory for captured but unwritten bytes. Default: 0 = as much as two snapshots need, at most a
@@ -51,9 +51,9 @@ struct StoreOptions {
   bool verify_on_read = true;     ///< Check each slice's digest whenever it is read. Default: yes.
   /// Called on the writer thread for each snapshot that failed, after its files were removed. Must
   /// not throw and must not call the store.
-  std::function<void(const SnapshotId&, const Error&)> on_error;
+  std::function<void(const SnapshotId&, const Error&)> on_error = {};
   /// Where files go. Default: the operating system. For tests of what happens when a disk fails.
-  std::shared_ptr<io::FileSystem> file_system;
+  std::shared_ptr<io::FileSystem> file_system = {};
 };
 
 /// A snapshot on its way to the disk. Cheap to copy; safe to use from any thread. Dropping it

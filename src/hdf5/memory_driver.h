@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "hdf5/h5_handle.h"
 #include "hdf5/memory_image.h"
@@ -12,6 +13,8 @@ namespace gradstore::hdf5 {
 /// One file to be. libhdf5 shares it for as long as it holds the file open, which after a failure
 /// can be longer than its maker does.
 struct MemoryFile {
+  explicit MemoryFile(MemoryImage empty) : image(std::move(empty)) {}
+
   MemoryImage image;
   std::exception_ptr failure;  ///< The first exception that a call of libhdf5 met in here, if any.
 };

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/log.h"
 #include "gradstore/error.h"
 #include "index/key_codec.h"
 #include "index/rocksdb_file_system.h"
+#include "index/torn_log.h"
 
 namespace gradstore::index {
 
@@ -67,14 +69,31 @@ std::vector<rocksdb::ColumnFamilyDescriptor> families() {
   return descriptors;
 }
 
-std::vector<std::string> unknown_families(const rocksdb::DBOptions& options,
-                                          const std::string& directory) {
+// A newer version of this program, if its column families are how we can tell.
+void refuse_unknown_families(const rocksdb::DBOptions& options, const io::Path& directory) {
   std::vector<std::string> names;
-  if (!rocksdb::DB::ListColumnFamilies(options, directory, &names).ok()) return {};
-  std::erase_if(names, [](const std::string& name) {
-    return std::find(kFamilyNames.begin(), kFamilyNames.end(), name) != kFamilyNames.end();
-  });
-  return names;
+  if (!rocksdb::DB::ListColumnFamilies(options, directory.string(), &names).ok()) return;
+  for (const auto& name : names) {
+    if (std::find(kFamilyNames.begin(), kFamilyNames.end(), name) == kFamilyNames.end()) {
+      throw Error(ErrorCode::incompatible,
+                  "The index " + directory.string() + " has a column family " + name +
+                      ": a newer version of this program wrote it");
+    }
+  }
+}
+
+// Note [Torn log]. Under the index's lock: nobody else may be writing the log.
+bool cut_torn_log(io::FileSystem& files, const io::Path& directory) {
+  const auto lock = files.lock(directory / "LOCK");
+  const auto torn = find_torn_log(files, directory);
+  if (!torn) return false;
+  const auto file = files.open(torn->path, io::OpenMode::append);
+  log::warn("torn record cut off the index log",
+            {{"log", torn->path.string()},
+             {"bytes", std::to_string(file->length() - torn->whole_bytes)}});
+  file->truncate(torn->whole_bytes);
+  file->sync();
+  return true;
 }
 
 rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
@@ -118,19 +137,15 @@ std::unique_ptr<Database> Database::open(std::shared_ptr<io::FileSystem> files,
   auto options = database_options(*result->env_);
   options.create_if_missing = true;
   options.create_missing_column_families = true;  // A crash may have come between their creations.
-  rocksdb::DB* database = nullptr;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const auto status =
-      rocksdb::DB::Open(options, directory.string(), families(), &handles, &database);
-  if (status.IsInvalidArgument()) {
-    if (const auto names = unknown_families(options, directory.string()); !names.empty()) {
-      throw Error(ErrorCode::incompatible, "Opening the index " + directory.string() +
-                                               ": a newer version of this program wrote it (it has "
-                                               "the column family " + names.front() + ")");
-    }
-  }
+  const auto open_once = [&] {
+    return result->fill([&](auto* handles, auto* database) {
+      return rocksdb::DB::Open(options, directory.string(), families(), handles, database);
+    });
+  };
+  auto status = open_once();
+  if (status.IsCorruption() && cut_torn_log(*files, directory)) status = open_once();
+  if (status.IsInvalidArgument()) refuse_unknown_families(options, directory);
   check(status, "Opening the index " + directory.string());
-  result->adopt(database, handles);
   result->require_version();
   return result;
 }
@@ -144,25 +159,33 @@ std::unique_ptr<Database> Database::open_view(std::shared_ptr<io::FileSystem> fi
   result->env_ = rocksdb::NewCompositeEnv(rocksdb_file_system(files, Access::read_only));
 
   auto options = database_options(*result->env_);
-  options.max_open_files = -1;  // Table files stay readable after the writer has removed them.
-  rocksdb::DB* database = nullptr;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const auto status = rocksdb::DB::OpenAsSecondary(options, directory.string(), directory.string(),
-                                                   families(), &handles, &database);
-  const std::string unfinished = "The index " + directory.string() + " is not fully made yet";
-  if (status.IsInvalidArgument()) {
-    throw Error(ErrorCode::not_found, unfinished + ": " + status.ToString());
+  options.max_open_files = -1;  // All at once: they stay readable when the writer removes them.
+  const auto open_once = [&] {
+    return result->fill([&](auto* handles, auto* database) {
+      return rocksdb::DB::OpenForReadOnly(options, directory.string(), families(), handles, database);
+    });
+  };
+  auto status = open_once();
+  if (status.IsCorruption() && find_torn_log(*files, directory)) {
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+    status = open_once();
+  }
+  if (status.IsInvalidArgument() || (status.ok() && !result->has_version())) {
+    throw Error(ErrorCode::not_found,
+                "The index " + directory.string() + " is not fully made yet: " + status.ToString());
   }
   check(status, "Looking into the index " + directory.string());
-  result->adopt(database, handles);
-  if (!result->has_version()) throw Error(ErrorCode::not_found, unfinished);
   return result;
 }
 
-void Database::adopt(rocksdb::DB* database,
-                     const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+template <class Open>
+rocksdb::Status Database::fill(Open open) {
+  rocksdb::DB* database = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const auto status = open(&handles, &database);
   database_.reset(database);
-  for (std::size_t i = 0; i < kNumFamilies; ++i) handles_[i].reset(handles[i]);
+  for (std::size_t i = 0; i < handles.size() && i < kNumFamilies; ++i) handles_[i].reset(handles[i]);
+  return status;
 }
 
 bool Database::has_version() const {
@@ -237,10 +260,6 @@ void Database::flush() {
   std::vector<rocksdb::ColumnFamilyHandle*> all;
   for (const auto& family : handles_) all.push_back(family.get());
   check(database_->Flush(rocksdb::FlushOptions(), all), in_index("Flushing"));
-}
-
-void Database::catch_up() {
-  check(database_->TryCatchUpWithPrimary(), in_index("Catching up"));
 }
 
 std::string Database::in_index(const std::string& what) const {

@@ -34,7 +34,8 @@ class Database {
   /// Opens to write, or makes one. Errors: {busy}, {corrupt}, {incompatible}, {io}.
   static std::unique_ptr<Database> open(std::shared_ptr<io::FileSystem> files,
                                         const io::Path& directory);
-  /// Opens beside a writer, once: a file that vanishes meanwhile is an error.
+  /// What the index holds now, for ever; beside a writer, too. A file that vanishes while opening is
+  /// an error, but may also be overlooked: see index_view.cpp.
   /// Errors: {not_found} none there, or none that is whole yet; {corrupt}, {incompatible}, {io}.
   static std::unique_ptr<Database> open_view(std::shared_ptr<io::FileSystem> files,
                                              const io::Path& directory);
@@ -52,8 +53,7 @@ class Database {
   /// All of the batch or nothing, durably. `what` is for the message: "Putting snapshot 0001-00000002".
   void write(rocksdb::WriteBatch& batch, const std::string& what);
 
-  void flush();     ///< To table files, so that the next open replays no log.
-  void catch_up();  ///< Of a view: takes in what the writer has written since.
+  void flush();  ///< To table files, so that the next open replays no log.
 
   /// "<what> in the index <directory>", for messages.
   std::string in_index(const std::string& what) const;
@@ -61,7 +61,8 @@ class Database {
  private:
   explicit Database(const io::Path& directory) : directory_(directory) {}
   rocksdb::ColumnFamilyHandle* handle(Family family) const;
-  void adopt(rocksdb::DB* database, const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
+  template <class Open>
+  rocksdb::Status fill(Open open);
   bool has_version() const;  ///< Errors: Error{incompatible} it is newer.
   void require_version();
 

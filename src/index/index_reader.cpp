@@ -49,17 +49,23 @@ IndexReader::IndexReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 IndexReader::~IndexReader() = default;
 
 IndexReader::Impl::Use IndexReader::Impl::use() {
-  std::shared_lock lock(mutex);
-  auto& opened = database_for_writing();
-  return {std::move(lock), opened};
+  for (;;) {
+    std::shared_lock lock(mutex);
+    if (database) return {std::move(lock), *database};
+    lock.unlock();
+    open_again();
+  }
 }
 
 Database& IndexReader::Impl::database_for_writing() {
-  if (!database) {
-    throw Error(closed ? ErrorCode::invalid_argument : ErrorCode::io,
-                "The index " + directory.string() +
-                    (closed ? " is closed" : " could not be reopened after a failure"));
-  }
+  if (std::shared_lock lock(mutex); database) return *database;
+  return open_again();
+}
+
+Database& IndexReader::Impl::open_again() {
+  const std::unique_lock lock(mutex);
+  if (closed) throw Error(ErrorCode::invalid_argument, "The index " + directory.string() + " is closed");
+  if (!database) database = Database::open(files, directory);
   return *database;
 }
 

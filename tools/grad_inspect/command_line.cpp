@@ -60,13 +60,14 @@ constexpr const char* kVerifyExamples = R"(Examples:
 
 Reads every byte, and repairs nothing. Exit status 3: damage; 1: only files left over.)";
 
-const std::map<std::string, ColourChoice> kColourChoices{
-    {"auto", ColourChoice::automatic}, {"always", ColourChoice::always}, {"never", ColourChoice::never}};
+const std::map<std::string, ColourChoice> kColourChoices{{"auto", ColourChoice::automatic},
+                                                         {"always", ColourChoice::always},
+                                                         {"never", ColourChoice::never}};
 
 const std::map<std::string, SortKey> kSortKeys{
-    {"layout", SortKey::layout}, {"name", SortKey::name},     {"elements", SortKey::elements},
-    {"bytes", SortKey::bytes},   {"norm", SortKey::norm},     {"absmax", SortKey::absmax},
-    {"nan", SortKey::nan},       {"inf", SortKey::inf},       {"zero", SortKey::zero}};
+    {"layout", SortKey::layout}, {"name", SortKey::name}, {"elements", SortKey::elements},
+    {"bytes", SortKey::bytes},   {"norm", SortKey::norm}, {"absmax", SortKey::absmax},
+    {"nan", SortKey::nan},       {"inf", SortKey::inf},   {"zero", SortKey::zero}};
 
 // CLI11's own check lists the enumerators' numbers beside the names.
 template <typename T>
@@ -114,8 +115,11 @@ void define(CLI::App& app, CommandLine& line) {
   app.footer(kOverview);
   app.set_version_flag("--version", "grad-inspect " GRADSTORE_VERSION);
   app.failure_message([](const CLI::App* of, const CLI::Error& error) {
-    const auto name = of->get_subcommands().empty() ? std::string() : " " + of->get_subcommands().front()->get_name();
-    return "grad-inspect: " + visible_lines(error.what()) + "\nTry: grad-inspect" + name + " --help\n";
+    const auto name = of->get_subcommands().empty()
+                          ? std::string()
+                          : " " + of->get_subcommands().front()->get_name();
+    return "grad-inspect: " + visible_lines(error.what()) + "\nTry: grad-inspect" + name +
+           " --help\n";
   });
 
   add_command(app, line, "info", "What a store holds, and who is writing it", line.info.address,
@@ -133,10 +137,13 @@ void define(CLI::App& app, CommandLine& line) {
 
   auto* show = add_command(app, line, "show", "All that is known of a snapshot's params",
                            line.show.address, kShowExamples);
-  show->add_option("--values", line.show.values, "Print elements A to B of each slice")->type_name("A:B");
+  show->add_option("--values", line.show.values, "Print elements A to B of each slice")
+      ->type_name("A:B");
   show->add_option("--slice", line.show.slice, "Only this slice of each param")->type_name("N");
   show->add_flag("--manifest", line.show.manifest, "Print the manifest in the file");
-  show->add_option("--limit", line.show.limit, "Most slices shown; 0: all")->type_name("N")->capture_default_str();
+  show->add_option("--limit", line.show.limit, "Most slices shown; 0: all")
+      ->type_name("N")
+      ->capture_default_str();
 
   add_command(app, line, "verify", "Check every byte of a store's snapshots", line.verify.address,
               kVerifyExamples);
@@ -167,9 +174,11 @@ ExitStatus status_of(ErrorCode code) {
 
 }  // namespace
 
-ExitStatus run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+ExitStatus run_command_line(int argc, const char* const* argv, std::ostream& out,
+                            std::ostream& err) {
   try {
-    CLI::App app("Looks into a gradstore store: gradients of a training run on disk.", "grad-inspect");
+    CLI::App app("Looks into a gradstore store: gradients of a training run on disk.",
+                 "grad-inspect");
     CommandLine line;
     define(app, line);
     try {
@@ -177,8 +186,8 @@ ExitStatus run_command_line(int argc, const char* const* argv, std::ostream& out
     } catch (const CLI::ParseError& error) {
       return app.exit(error, out, err) == 0 ? ExitStatus::fine : ExitStatus::trouble;
     }
-    const auto status = run_command(
-        app, line, {out, err, style_for_stdout(line.colour), line.json, line.quiet});
+    const auto status =
+        run_command(app, line, {out, err, style_for_stdout(line.colour), line.json, line.quiet});
     out.flush();
     if (!out) {
       err << "grad-inspect: the output could not be written\n";

@@ -13,10 +13,10 @@ namespace gradstore::inspect {
 /// What the program's exit status says; documented under `grad-inspect --help`.
 enum class ExitStatus {
   fine = 0,
-  findings = 1,   ///< Something to look at, but no damage.
-  trouble = 2,    ///< Usage error, or the question could not be answered.
-  damaged = 3,    ///< The store is damaged or not fully readable.
-  nothing = 4,    ///< Nothing was selected.
+  findings = 1,  ///< Something to look at, but no damage.
+  trouble = 2,   ///< Usage error, or the question could not be answered.
+  damaged = 3,   ///< The store is damaged or not fully readable.
+  nothing = 4,   ///< Nothing was selected.
 };
 
 /// Where a command's answer goes.

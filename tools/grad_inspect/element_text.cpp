@@ -1,5 +1,6 @@
 #include "element_text.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -58,10 +59,12 @@ std::string shortest(double value, int precision) {
     std::from_chars(text, end, read);
     const double above = spacing(magnitude, precision, lowest_exponent);
     const bool power_of_two = magnitude == std::ldexp(1.0, std::ilogb(magnitude));
-    const double below = power_of_two && above > std::ldexp(1.0, lowest_exponent) ? above / 2 : above;
+    const double below =
+        power_of_two && above > std::ldexp(1.0, lowest_exponent) ? above / 2 : above;
     const double error = read - magnitude;
     if (digits == 17 || (error < above / 2 && -error < below / 2)) {
-      return (std::signbit(value) ? "-" : "") + std::string(text, end);
+      // The same digits once more, with or without an exponent, whichever is shorter.
+      return {text, std::to_chars(text, text + sizeof text, std::copysign(read, value)).ptr};
     }
   }
 }

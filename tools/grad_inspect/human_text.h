@@ -27,8 +27,8 @@ std::size_t display_width(std::string_view text);
 /// Cuts the middle out of a text wider than `width` columns.
 std::string shortened(const std::string& text, std::size_t width);
 
-std::string with_thousands(std::uint64_t number);  ///< "1,234,567"
-std::string human_bytes(std::uint64_t bytes);      ///< "768 B", "472.3 MiB"
+std::string with_thousands(std::uint64_t number);                  ///< "1,234,567"
+std::string human_bytes(std::uint64_t bytes);                      ///< "768 B", "472.3 MiB"
 std::string plural(std::uint64_t number, const std::string& one);  ///< "1 file", "2 files"
 
 /// Six significant digits; "nan", "inf", "-inf".

@@ -6,8 +6,8 @@ namespace gradstore::inspect {
 
 IndexedSnapshot read_index(const Selected& selected) {
   auto& index = selected.rank->view->index();
-  IndexedSnapshot snapshot{selected.rank, selected.row, index.layout(selected.row.layout_digest),
-                           {}, {}};
+  IndexedSnapshot snapshot{
+      selected.rank, selected.row, index.layout(selected.row.layout_digest), {}, {}};
   snapshot.fingerprints = index.fingerprints(selected.row, snapshot.layout);
   const auto& slices = snapshot.layout.slices;
   for (std::size_t p = 0, s = 0; p <= snapshot.layout.params.size(); ++p) {

@@ -38,7 +38,7 @@ std::vector<std::size_t> select_params(const IndexedSnapshot& snapshot, const Se
 std::string presence_name(Presence presence);
 
 std::string shape_text(std::span<const std::uint64_t> shape);  ///< "[3, 4]", "[]" for a scalar.
-std::string range_text(const SliceSpec& slice);                ///< "101..200", "101..200 +2 padding"
+std::string range_text(const SliceSpec& slice);  ///< "101..200", "101..200 +2 padding"
 
 /// Position, dtype, shape, range and fingerprint of slice `number`.
 Json slice_json(const IndexedSnapshot& snapshot, std::size_t number);

@@ -102,8 +102,8 @@ std::string range_text(const std::set<std::uint64_t>& numbers) {
   if (numbers.empty()) return "none";
   const auto first = std::to_string(*numbers.begin());
   if (numbers.size() == 1) return first;
-  return first + ".." + std::to_string(*numbers.rbegin()) + " (" +
-         with_thousands(numbers.size()) + " of them)";
+  return first + ".." + std::to_string(*numbers.rbegin()) + " (" + with_thousands(numbers.size()) +
+         " of them)";
 }
 
 Json ranks_json(const OpenStore& store) {
@@ -112,7 +112,8 @@ Json ranks_json(const OpenStore& store) {
     Json json;
     json["rank"] = rank.rank;
     json["open_for_writing"] = rank.writer.has_value();
-    json["writer_pid"] = rank.writer && rank.writer->pid > 0 ? Json(rank.writer->pid) : Json(nullptr);
+    json["writer_pid"] =
+        rank.writer && rank.writer->pid > 0 ? Json(rank.writer->pid) : Json(nullptr);
     json["snapshots"] = rank.rows.size();
     json["unreadable"] = rank.failure ? Json(text(rank.failure->what())) : Json(nullptr);
     ranks.push_back(std::move(json));
@@ -175,8 +176,8 @@ Cell snapshots_cell(const Facts& facts) {
   for (const auto& [state, count] : facts.states) {
     if (count == 0 && state != SnapshotState::committed) continue;
     if (!line.empty()) line += ", ";
-    line += with_thousands(count) + " " + (state == SnapshotState::data_gone ? "with data gone"
-                                                                  : std::string(name_of(state)));
+    line += with_thousands(count) + " " +
+            (state == SnapshotState::data_gone ? "with data gone" : std::string(name_of(state)));
   }
   const bool damaged = facts.states.at(SnapshotState::damaged) > 0;
   return {line, damaged ? Look::bad : Look::plain};
@@ -209,7 +210,8 @@ std::string stages_text(const std::set<Stage>& stages) {
 std::string dtypes_text(const Contents& contents) {
   std::string all;
   for (const auto& [dtype, count] : contents.dtypes) {
-    all += (all.empty() ? "" : ", ") + std::string(name_of(dtype)) + " (" + plural(count, "slice") + ")";
+    all += (all.empty() ? "" : ", ") + std::string(name_of(dtype)) + " (" + plural(count, "slice") +
+           ")";
   }
   return all.empty() ? "none" : all;
 }
@@ -227,7 +229,8 @@ void print_text(const OpenStore& store, const Facts& facts, const Output& output
   const auto run = visible_text(store.view.info().run_name);
   list.add("run", run.empty() ? Cell{"(no name)", Look::dim} : Cell{run});
   list.add("uuid", {archive::to_text(store.view.info().uuid)});
-  list.add("format", {"gradstore directory, version " + std::to_string(json["format_version"].get<int>())});
+  list.add("format",
+           {"gradstore directory, version " + std::to_string(json["format_version"].get<int>())});
   list.add("writer", writer_cell(store, facts));
   if (facts.disk.unfinished_files > 0) {
     const auto files = plural(facts.disk.unfinished_files, "file");
@@ -242,9 +245,8 @@ void print_text(const OpenStore& store, const Facts& facts, const Output& output
   list.add("steps", {range_text(facts.steps)});
   list.add("stages", {stages_text(facts.stages)});
   list.add("ranks", {std::to_string(store.ranks.size()) + " here" +
-                     (facts.world_size == 0
-                          ? std::string()
-                          : ", world size " + std::to_string(facts.world_size))});
+                     (facts.world_size == 0 ? std::string()
+                                            : ", world size " + std::to_string(facts.world_size))});
   if (!facts.last.empty()) {
     const auto absent = facts.contents.absent();
     list.add("groups", {with_thousands(facts.contents.groups.size())});

@@ -124,7 +124,8 @@ Cell note_of(const Line& line, bool long_form) {
 
 std::vector<Cell> short_cells(const Line& line) {
   if (line.num_slices == 0) return {{}, {}, {}};
-  return {{std::to_string(line.num_slices)}, {with_thousands(line.elements)},
+  return {{std::to_string(line.num_slices)},
+          {with_thousands(line.elements)},
           {human_bytes(line.bytes)}};
 }
 
@@ -155,12 +156,28 @@ std::vector<Cell> long_cells(const Line& line) {
 Table make_table(bool long_form) {
   constexpr auto right = Table::Align::right;
   if (!long_form) {
-    return Table({{"RANK", right}, {"GROUP", right}, {"PARAM"}, {"SLICES", right},
-                  {"ELEMENTS", right}, {"BYTES", right}, {"NOTE"}});
+    return Table({{"RANK", right},
+                  {"GROUP", right},
+                  {"PARAM"},
+                  {"SLICES", right},
+                  {"ELEMENTS", right},
+                  {"BYTES", right},
+                  {"NOTE"}});
   }
-  return Table({{"RANK", right}, {"GROUP", right}, {"PARAM"}, {"SLICE", right}, {"DTYPE"},
-                {"SHAPE"}, {"ELEMENTS"}, {"BYTES", right}, {"NORM", right}, {"ABSMAX", right},
-                {"NAN", right}, {"INF", right}, {"ZERO", right}, {"NOTE"}});
+  return Table({{"RANK", right},
+                {"GROUP", right},
+                {"PARAM"},
+                {"SLICE", right},
+                {"DTYPE"},
+                {"SHAPE"},
+                {"ELEMENTS"},
+                {"BYTES", right},
+                {"NORM", right},
+                {"ABSMAX", right},
+                {"NAN", right},
+                {"INF", right},
+                {"ZERO", right},
+                {"NOTE"}});
 }
 
 void print_lines(const std::vector<Line>& lines, bool several_ranks, const LsOptions& options,
@@ -258,9 +275,9 @@ ExitStatus ls(const LsOptions& options, const Output& output) {
     add_empty_groups(lines, snapshot, address.selector);
   }
   if (lines.empty() && (address.selector.param || address.selector.group)) {
-    throw Error(ErrorCode::not_found,
-                "Snapshot " + to_string(newest.ranks.front().row.info.id) + " has nothing that matches " +
-                    address.selector.text + "; `grad-inspect ls` lists its params");
+    throw Error(ErrorCode::not_found, "Snapshot " + to_string(newest.ranks.front().row.info.id) +
+                                          " has nothing that matches " + address.selector.text +
+                                          "; `grad-inspect ls` lists its params");
   }
 
   if (output.json) {

@@ -35,8 +35,15 @@ ExitStatus ls_snapshots(const LsOptions& options, const Output& output) {
 
   std::uint64_t bytes = 0;
   constexpr auto right = Table::Align::right;
-  Table table({{"SNAPSHOT"}, {"RANK", right}, {"STEP", right}, {"MICRO", right}, {"STAGE"},
-               {"STATUS"}, {"GRADIENTS", right}, {"COMPANION", right}, {"CREATED (UTC)"},
+  Table table({{"SNAPSHOT"},
+               {"RANK", right},
+               {"STEP", right},
+               {"MICRO", right},
+               {"STAGE"},
+               {"STATUS"},
+               {"GRADIENTS", right},
+               {"COMPANION", right},
+               {"CREATED (UTC)"},
                {"NOTE"}});
   auto rows = Json::array();
   for (const auto& [rank, row] : selected) {
@@ -66,8 +73,8 @@ ExitStatus ls_snapshots(const LsOptions& options, const Output& output) {
   } else {
     table.print(output.out, output.style);
     output.out << '\n'
-               << output.style.apply(Look::dim, plural(selected.size(), "snapshot") + ", " +
-                                                    human_bytes(bytes))
+               << output.style.apply(
+                      Look::dim, plural(selected.size(), "snapshot") + ", " + human_bytes(bytes))
                << '\n';
   }
   return damaged ? ExitStatus::damaged : ExitStatus::fine;

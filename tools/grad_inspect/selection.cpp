@@ -5,7 +5,6 @@
 #include <set>
 
 #include "human_text.h"
-#include "terminal.h"
 
 namespace gradstore::inspect {
 
@@ -101,8 +100,8 @@ bool report_unreadable_ranks(const OpenStore& store, std::ostream& err) {
   bool any = false;
   for (const auto& rank : store.ranks) {
     if (!rank.failure) continue;
-    err << "grad-inspect: rank " << rank.rank << " cannot be read: "
-        << visible_lines(rank.failure->what()) << '\n';
+    err << "grad-inspect: rank " << rank.rank
+        << " cannot be read: " << visible_lines(rank.failure->what()) << '\n';
     any = true;
   }
   return any;
@@ -127,8 +126,8 @@ std::vector<Selected> select(OpenStore& store, const Selector& selector) {
 Newest select_newest(OpenStore& store, const Address& address) {
   const auto selected = select(store, address.selector);
   if (selected.empty()) refuse_empty_selection(store, address);
-  const auto with_data = std::ranges::find_if(
-      selected.rbegin(), selected.rend(), [](const Selected& s) { return has_data(s.row); });
+  const auto with_data = std::ranges::find_if(selected.rbegin(), selected.rend(),
+                                              [](const Selected& s) { return has_data(s.row); });
   const auto id = (with_data == selected.rend() ? selected.back() : *with_data).row.info.id;
 
   Newest newest;
@@ -146,10 +145,9 @@ Newest select_newest(OpenStore& store, const Address& address) {
 
 void refuse_part_keys(const Address& address, const std::string& command) {
   if (!address.selector.group && !address.selector.param) return;
-  throw Error(ErrorCode::invalid_argument,
-              command + " looks at whole snapshots: " +
-                  (address.selector.group ? "group=" : "param=") +
-                  " does not apply; `ls` and `show` take it");
+  throw Error(ErrorCode::invalid_argument, command + " looks at whole snapshots: " +
+                                               (address.selector.group ? "group=" : "param=") +
+                                               " does not apply; `ls` and `show` take it");
 }
 
 void refuse_empty_selection(const OpenStore& store, const Address& address) {
@@ -164,17 +162,16 @@ void refuse_empty_selection(const OpenStore& store, const Address& address) {
     }
   }
   if (steps.empty()) throw Error(ErrorCode::not_found, address.store + " holds no snapshot yet");
-  throw Error(ErrorCode::not_found, "No snapshot matches " + address.selector.text +
-                                        "; there are steps " + range_text(steps) + " of attempts " +
-                                        range_text(attempts) +
-                                        ", see `grad-inspect ls --snapshots " + address.store + "`");
+  throw Error(ErrorCode::not_found,
+              "No snapshot matches " + address.selector.text + "; there are steps " +
+                  range_text(steps) + " of attempts " + range_text(attempts) +
+                  ", see `grad-inspect ls --snapshots " + address.store + "`");
 }
 
 std::string place_in_training(const SnapshotMetadata& metadata) {
   return "step " + std::to_string(metadata.step) + ", micro-step " +
          std::to_string(metadata.micro_step) + " of " +
-         std::to_string(metadata.accumulation_steps) + ", " +
-         std::string(name_of(metadata.stage));
+         std::to_string(metadata.accumulation_steps) + ", " + std::string(name_of(metadata.stage));
 }
 
 void print_heading(std::ostream& out, const Style& style, const Newest& newest,
@@ -202,7 +199,8 @@ void print_heading(std::ostream& out, const Style& style, const Newest& newest,
   }
   if (newest.others > 0 && address.selector.names_snapshots()) {
     out << style.apply(Look::dim, "the newest of " + std::to_string(newest.others + 1) +
-                                      " that match; `ls --snapshots` lists them") << '\n';
+                                      " that match; `ls --snapshots` lists them")
+        << '\n';
   }
 }
 

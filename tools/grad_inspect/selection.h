@@ -12,6 +12,7 @@
 #include "archive/store_view.h"
 #include "gradstore/error.h"
 #include "json_text.h"
+#include "terminal.h"
 #include "writer_probe.h"
 
 namespace gradstore::inspect {
@@ -20,10 +21,10 @@ namespace gradstore::inspect {
 struct OpenRank {
   std::uint32_t rank = 0;
   archive::RankPaths paths;
-  std::optional<Writer> writer;                ///< Who is writing it at this moment.
-  std::unique_ptr<archive::RankView> view;     ///< Null: it has no index, or `failure` says why.
-  std::optional<Error> failure;                ///< The index is lost or cannot be read.
-  std::vector<index::SnapshotRow> rows;        ///< Ascending, damage marked.
+  std::optional<Writer> writer;             ///< Who is writing it at this moment.
+  std::unique_ptr<archive::RankView> view;  ///< Null: it has no index, or `failure` says why.
+  std::optional<Error> failure;             ///< The index is lost or cannot be read.
+  std::vector<index::SnapshotRow> rows;     ///< Ascending, damage marked.
 };
 
 struct OpenStore {
@@ -35,7 +36,8 @@ struct OpenStore {
 };
 
 /// Opens the ranks that `address` selects; one that cannot be read keeps its failure.
-/// Errors: {invalid_argument} there is no such folder; {not_found} no such rank; those of StoreView.
+/// Errors: {invalid_argument} there is no such folder; {not_found} no such rank; those of
+/// StoreView.
 OpenStore open_store(const Address& address);
 
 /// Tells `err` which ranks cannot be read. True if there are some.
@@ -58,7 +60,8 @@ struct Newest {
 /// Prefers snapshots that have their data. Errors: Error{not_found} saying what there is instead.
 Newest select_newest(OpenStore& store, const Address& address);
 
-/// Error{invalid_argument} when group= or param= is given to a command that looks at whole snapshots.
+/// Error{invalid_argument} when group= or param= is given to a command that looks at whole
+/// snapshots.
 void refuse_part_keys(const Address& address, const std::string& command);
 
 /// Error{not_found}: no snapshot of the store is selected.

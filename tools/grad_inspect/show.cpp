@@ -36,8 +36,8 @@ std::unique_ptr<archive::FileReader> open_file(const IndexedSnapshot& snapshot) 
     index.catch_up();
     const auto row = index.find(id);
     if (row && row->info.state == SnapshotState::committed) {
-      throw Error(ErrorCode::corrupt, snapshot.rank->paths.gradients_file(id).string() +
-                                          ": the file is missing");
+      throw Error(ErrorCode::corrupt,
+                  snapshot.rank->paths.gradients_file(id).string() + ": the file is missing");
     }
     throw Error(ErrorCode::not_found, "The files of snapshot " + to_string(id) +
                                           " were removed; only its statistics are left");
@@ -67,7 +67,8 @@ std::string counts_text(const kernels::Statistics& s) {
                      with_thousands(s.zero) + " zero";
   if (s.count > 0) {
     char share[32];
-    std::snprintf(share, sizeof share, "%.1f", 100 * static_cast<double>(s.zero) / static_cast<double>(s.count));
+    std::snprintf(share, sizeof share, "%.1f",
+                  100 * static_cast<double>(s.zero) / static_cast<double>(s.count));
     text += " (" + std::string(share) + " %)";
   }
   return text;
@@ -95,15 +96,17 @@ void print_param_title(const Item& item, bool several_ranks, const Output& outpu
   const auto& indexed = item.subject->indexed;
   const auto& param = indexed.layout.params[item.param];
   const auto name = param.name.empty() ? "(empty name)" : visible_name(param.name);
-  output.out << '\n' << output.style.apply(Look::heading, name) << "  " << name_of(param.dtype)
-             << ' ' << shape_text(param.shape) << ", group " << indexed.group_of(item.param).id;
+  output.out << '\n'
+             << output.style.apply(Look::heading, name) << "  " << name_of(param.dtype) << ' '
+             << shape_text(param.shape) << ", group " << indexed.group_of(item.param).id;
   if (several_ranks) output.out << ", rank " << indexed.rank->rank;
   output.out << '\n';
   if (param.presence == Presence::absent) output.out << "  absent: it had no gradient\n";
   if (param.presence == Presence::not_captured) output.out << "  not captured in this snapshot\n";
 }
 
-void print_slice(const Item& item, const std::optional<ElementRange>& values, const Output& output) {
+void print_slice(const Item& item, const std::optional<ElementRange>& values,
+                 const Output& output) {
   const auto& indexed = item.subject->indexed;
   const auto& slice = indexed.layout.slices[*item.slice];
   output.out << "  slice " << slice.position << " of " << indexed.num_slices(item.param) << '\n';
@@ -125,10 +128,10 @@ void print_slice(const Item& item, const std::optional<ElementRange>& values, co
     return;
   }
   const auto read = read_values(*item.subject->file, *item.slice, *values);
-  list.add("values", {read.begin < read.end
-                          ? std::to_string(read.begin) + ".." + std::to_string(read.end) +
-                                " of the slice, digest checked"
-                          : "none in this range"});
+  list.add("values",
+           {read.begin < read.end ? std::to_string(read.begin) + ".." + std::to_string(read.end) +
+                                        " of the slice, digest checked"
+                                  : "none in this range"});
   list.print(output.out, output.style, 4);
   print_values(output.out, output.style, slice, read, 6);
 }
@@ -147,17 +150,20 @@ void print_card(const Newest& newest, const std::vector<Subject>& subjects, cons
   for (const auto& subject : subjects) {
     const auto& row = subject.indexed.row;
     FactList list;
-    list.add("rank", {std::to_string(row.info.rank) + " of " + std::to_string(row.info.world_size)});
-    list.add("file", {visible_text(subject.indexed.rank->paths.gradients_file(row.info.id).string())});
+    list.add("rank",
+             {std::to_string(row.info.rank) + " of " + std::to_string(row.info.world_size)});
+    list.add("file",
+             {visible_text(subject.indexed.rank->paths.gradients_file(row.info.id).string())});
     list.add("", {human_bytes(row.info.file_bytes) + ", of which gradients " +
                   human_bytes(row.info.gradient_bytes)});
     if (row.info.state_id) {
-      list.add("companion", {visible_text(subject.indexed.rank->paths.state_file(*row.info.state_id).string())});
+      list.add("companion",
+               {visible_text(subject.indexed.rank->paths.state_file(*row.info.state_id).string())});
       list.add("", {human_bytes(row.info.state_file_bytes)});
     }
-    list.add("contents", {plural(row.info.num_groups, "group") + ", " +
-                          plural(row.info.num_params, "param") + ", " +
-                          plural(row.info.num_slices, "slice")});
+    list.add("contents",
+             {plural(row.info.num_groups, "group") + ", " + plural(row.info.num_params, "param") +
+              ", " + plural(row.info.num_slices, "slice")});
     list.add("loss scale", {short_number(row.info.metadata.loss_scale)});
     list.add("root digest", {to_string(row.root_digest)});
     if (row.info.pinned) list.add("pinned", {"yes: retention keeps it"});
@@ -180,7 +186,8 @@ void print_items(const std::vector<Item>& items, std::size_t shown, bool several
   if (shown < items.size()) {
     output.out << '\n'
                << output.style.apply(Look::dim, plural(items.size() - shown, "more slice") +
-                                                    "; --limit 0 shows all") << '\n';
+                                                    "; --limit 0 shows all")
+               << '\n';
   }
 }
 
@@ -220,7 +227,8 @@ void print_json(const OpenStore& store, const std::vector<Subject>& subjects,
   print(output.out, json);
 }
 
-[[noreturn]] void refuse_empty_show(const Address& address, const ShowOptions& options, SnapshotId id) {
+[[noreturn]] void refuse_empty_show(const Address& address, const ShowOptions& options,
+                                    SnapshotId id) {
   throw Error(ErrorCode::not_found,
               "Snapshot " + to_string(id) + " has nothing that matches " + address.selector.text +
                   (options.slice ? " --slice " + std::to_string(*options.slice) : std::string()) +
@@ -251,8 +259,10 @@ ExitStatus show(const ShowOptions& options, const Output& output) {
     subjects.push_back(std::move(subject));
   }
   const auto items = items_of(subjects, options);
-  if (items.empty() && of_params) refuse_empty_show(address, options, newest.ranks.front().row.info.id);
-  const auto shown = options.limit == 0 ? items.size() : std::min<std::size_t>(options.limit, items.size());
+  if (items.empty() && of_params)
+    refuse_empty_show(address, options, newest.ranks.front().row.info.id);
+  const auto shown =
+      options.limit == 0 ? items.size() : std::min<std::size_t>(options.limit, items.size());
 
   if (output.json) {
     print_json(store, subjects, items, shown, options, values, output);
@@ -260,7 +270,10 @@ ExitStatus show(const ShowOptions& options, const Output& output) {
     print_card(newest, subjects, address, options, output);
     print_items(items, shown, subjects.size() > 1, values, output);
     if (!of_params) {
-      output.out << '\n' << output.style.apply(Look::dim, "for a param, add param= to the address: STORE@param=NAME") << '\n';
+      output.out << '\n'
+                 << output.style.apply(Look::dim,
+                                       "for a param, add param= to the address: STORE@param=NAME")
+                 << '\n';
     }
   }
   return damaged ? ExitStatus::damaged : ExitStatus::fine;

@@ -27,7 +27,8 @@ std::optional<std::uint64_t> parse_bound(const std::string& whole, std::string_v
   return number;
 }
 
-std::span<const std::byte> element_at(const SliceValues& values, std::size_t size, std::uint64_t i) {
+std::span<const std::byte> element_at(const SliceValues& values, std::size_t size,
+                                      std::uint64_t i) {
   return std::span(values.bytes).subspan((i - values.begin) * size, size);
 }
 
@@ -50,7 +51,8 @@ ElementRange parse_element_range(const std::string& text) {
   ElementRange range{parse_bound(text, view.substr(0, colon)).value_or(0),
                      parse_bound(text, view.substr(colon + 1))};
   if (range.end && *range.end < range.begin) {
-    throw Error(ErrorCode::invalid_argument, "--values " + text + ": the end lies before the beginning");
+    throw Error(ErrorCode::invalid_argument,
+                "--values " + text + ": the end lies before the beginning");
   }
   return range;
 }
@@ -82,9 +84,9 @@ SliceValues read_values(const archive::FileReader& file, std::size_t number,
     }
   }
   if (digest.digest() != file.fingerprints()[number].digest) {
-    throw Error(ErrorCode::corrupt, file.path().string() + ": " +
-                                        archive::describe_slice(file.layout(), number) +
-                                        " is damaged (its digest differs); its values are not shown");
+    throw Error(ErrorCode::corrupt,
+                file.path().string() + ": " + archive::describe_slice(file.layout(), number) +
+                    " is damaged (its digest differs); its values are not shown");
   }
   return values;
 }
@@ -107,7 +109,10 @@ void print_values(std::ostream& out, const Style& style, const SliceSpec& slice,
       const auto text = element_text(slice.dtype, element_at(values, size, i));
       const bool finite = text != "nan" && text != "inf" && text != "-inf";
       out << std::string(2 + width - text.size(), ' ')
-          << style.apply(i >= first_padding ? Look::dim : finite ? Look::plain : Look::bad, text);
+          << style.apply(i >= first_padding ? Look::dim
+                         : finite           ? Look::plain
+                                            : Look::bad,
+                         text);
     }
     if (std::min(row + columns, values.end) > first_padding) {
       out << "  " << style.apply(Look::dim, "(padding from " + std::to_string(first_padding) + ")");

@@ -29,9 +29,11 @@ struct SliceValues {
   std::vector<std::byte> bytes;
 };
 
-/// Reads the whole slice, keeps what `range` covers (cut at the slice's end), and checks the digest.
-/// Cost: one read of the slice; memory for the range and 1 MiB. Errors: those of FileReader::read_slice().
-SliceValues read_values(const archive::FileReader& file, std::size_t number, const ElementRange& range);
+/// Reads the whole slice, keeps what `range` covers (cut at the slice's end), and checks the
+/// digest. Cost: one read of the slice; memory for the range and 1 MiB. Errors: those of
+/// FileReader::read_slice().
+SliceValues read_values(const archive::FileReader& file, std::size_t number,
+                        const ElementRange& range);
 
 /// Rows of values behind the position of their first; padding is marked.
 void print_values(std::ostream& out, const Style& style, const SliceSpec& slice,

@@ -78,7 +78,8 @@ void StoreCheck::check_file(const Selected& selected, const Role& role,
   try {
     const auto& view = *selected.rank->view;
     const bool gradients = role.kind == LayoutKind::gradients;
-    const auto verification = gradients ? view.verify_gradients(role.id) : view.verify_state(role.id);
+    const auto verification =
+        gradients ? view.verify_gradients(role.id) : view.verify_state(role.id);
     ++result_.files;
     result_.bytes += verification.bytes_checked;
     result_.slices += verification.slices_checked;
@@ -95,8 +96,9 @@ void StoreCheck::check_file(const Selected& selected, const Role& role,
     const auto file = gradients ? view.open_gradients(role.id) : view.open_state(role.id);
     finding.region = "index";
     if (root_digest(file.seal()) != role.root) {
-      finding.what = "the file is whole, but its root digest is not the one in the index: it is not "
-                     "the file that was committed";
+      finding.what =
+          "the file is whole, but its root digest is not the one in the index: it is not "
+          "the file that was committed";
       damage.push_back(finding);
     } else if (gradients) {
       compare_with_index(selected, file, damage);
@@ -124,12 +126,14 @@ void StoreCheck::compare_with_index(const Selected& selected, const archive::Fil
     const auto indexed = index.fingerprints(selected.row, layout);
     for (std::size_t s = 0; s < indexed.size(); ++s) {
       const auto& in_file = file.fingerprints()[s];
-      if (indexed[s].digest == in_file.digest && same_bits(indexed[s].statistics, in_file.statistics)) {
+      if (indexed[s].digest == in_file.digest &&
+          same_bits(indexed[s].statistics, in_file.statistics)) {
         continue;
       }
       finding.param = layout.params[layout.slices[s].param].name;
       finding.slice = layout.slices[s].position;
-      finding.what = archive::describe_slice(layout, s) + " has other statistics in the index than in its file";
+      finding.what = archive::describe_slice(layout, s) +
+                     " has other statistics in the index than in its file";
       damage.push_back(finding);
     }
   } catch (const Error& error) {
@@ -193,14 +197,16 @@ void StoreCheck::check_unnamed(OpenRank& rank, LayoutKind kind, const std::strin
     result_.leftovers.push_back(finding);
     return;
   }
-  const auto verification = archive::verify_file(*files, path, {kind, store_.view.info().uuid, rank.rank, *id});
+  const auto verification =
+      archive::verify_file(*files, path, {kind, store_.view.info().uuid, rank.rank, *id});
   ++result_.files;
   result_.bytes += verification.bytes_checked;
   result_.slices += verification.slices_checked;
   on_progress_(result_);
-  finding.what = verification.damage.empty() ? "every byte is whole, but no row of the index names it"
-                                             : "no row of the index names it, and it is damaged: " +
-                                                   verification.damage.front().what;
+  finding.what =
+      verification.damage.empty()
+          ? "every byte is whole, but no row of the index names it"
+          : "no row of the index names it, and it is damaged: " + verification.damage.front().what;
   result_.leftovers.push_back(finding);
 }
 

@@ -53,8 +53,10 @@ void print_findings(const std::vector<Finding>& findings, const char* title, Loo
                     const Output& output) {
   std::map<std::string, std::vector<const Finding*>> by_file;
   for (const auto& finding : findings) {
-    auto place = finding.file.empty() ? "index of rank " + std::to_string(finding.rank) : finding.file;
-    if (finding.file.empty() && finding.snapshot) place += ", snapshot " + to_string(*finding.snapshot);
+    auto place =
+        finding.file.empty() ? "index of rank " + std::to_string(finding.rank) : finding.file;
+    if (finding.file.empty() && finding.snapshot)
+      place += ", snapshot " + to_string(*finding.snapshot);
     by_file[place].push_back(&finding);
   }
   for (const auto& [file, found] : by_file) {
@@ -78,7 +80,9 @@ std::string summary(const CheckResult& result, double seconds) {
               plural(result.files, "file") + ", " + plural(result.slices, "slice") + ", " +
               human_bytes(result.bytes) + " in " + duration;
   if (seconds > 0.1) {
-    line += " (" + human_bytes(static_cast<std::uint64_t>(static_cast<double>(result.bytes) / seconds)) + "/s)";
+    line += " (" +
+            human_bytes(static_cast<std::uint64_t>(static_cast<double>(result.bytes) / seconds)) +
+            "/s)";
   }
   return line;
 }
@@ -117,7 +121,8 @@ ExitStatus verify(const VerifyOptions& options, const Output& output) {
   refuse_part_keys(address, "verify");
   auto store = open_store(address);
   const auto selected = select(store, address.selector);
-  if (selected.empty() && address.selector.names_snapshots()) refuse_empty_selection(store, address);
+  if (selected.empty() && address.selector.names_snapshots())
+    refuse_empty_selection(store, address);
 
   Progress progress(!output.quiet && !output.json);
   StoreCheck check(store, [&](const CheckResult& so_far) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t kAccumulationSteps = 8;
 constexpr std::uint64_t kSnapshotEvery = 3;  // Micro-steps; so most snapshots fall inside a window.
-constexpr int kThreads = 2;                  // Fixed: other numbers add in another order.
+constexpr int kThreads = 1;                  // Fixed: other numbers add in another order.
 
 // Moves what backward() left in the params into the store: the window's first gradient is kept,
 // later ones are added to it.

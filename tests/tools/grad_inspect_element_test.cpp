@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "element_text.h"
+
+namespace gradstore::inspect {
+namespace {
+
+template <typename T>
+std::string text_of(DType dtype, T value) {
+  return element_text(dtype, std::as_bytes(std::span(&value, 1)));
+}
+
+// Which of all finite elements lies nearest to `value`; the even one of two.
+std::uint16_t nearest(double value, double (*decode)(std::uint16_t), std::uint16_t infinity) {
+  const auto magnitude = std::abs(value);
+  std::uint16_t low = 0;
+  std::uint16_t high = infinity;
+  while (high - low > 1) {
+    const auto middle = static_cast<std::uint16_t>((low + high) / 2);
+    (decode(middle) <= magnitude ? low : high) = middle;
+  }
+  const auto to_low = magnitude - decode(low);
+  const auto to_high = high == infinity ? to_low + 1 : decode(high) - magnitude;
+  const bool take_low = to_low < to_high || (to_low == to_high && low % 2 == 0);
+  const auto bits = take_low ? low : high;
+  return static_cast<std::uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));
+}
+
+void expect_all_read_back(DType dtype, double (*decode)(std::uint16_t), std::uint16_t infinity,
+                          std::size_t longest) {
+  for (unsigned code = 0; code < 0x10000; ++code) {
+    const auto bits = static_cast<std::uint16_t>(code);
+    if ((bits & 0x7fff) >= infinity) continue;
+    const auto text = text_of(dtype, bits);
+    ASSERT_EQ(nearest(std::strtod(text.c_str(), nullptr), decode, infinity), bits) << text;
+    ASSERT_LE(text.size(), longest) << text;
+  }
+}
+
+TEST(ElementTextTest, EveryFloat16ReadsBack) {
+  expect_all_read_back(DType::float16, float16_to_double, 0x7c00, 11);
+}
+
+TEST(ElementTextTest, EveryBfloat16ReadsBack) {
+  expect_all_read_back(DType::bfloat16, bfloat16_to_double, 0x7f80, 10);
+}
+
+TEST(ElementTextTest, NoDigitTooMany) {
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0x2e66), "0.1");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0x3555), "0.3333");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0x7bff), "65500");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0x0001), "6e-08");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::bfloat16, 0x3dcd), "0.1");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::bfloat16, 0xbf80), "-1");
+  EXPECT_EQ(text_of(DType::float32, 0.1f), "0.1");
+  EXPECT_EQ(text_of(DType::float64, 0.1), "0.1");
+  EXPECT_EQ(text_of(DType::float32, 16777216.0f), "16777216");
+}
+
+TEST(ElementTextTest, SpecialValues) {
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0x8000), "-0");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::float16, 0xfe00), "nan");
+  EXPECT_EQ(text_of<std::uint16_t>(DType::bfloat16, 0xff80), "-inf");
+  EXPECT_EQ(text_of(DType::float32, std::nanf("")), "nan");
+  EXPECT_EQ(text_of(DType::float64, HUGE_VAL), "inf");
+}
+
+TEST(ElementTextTest, IntegersAreExact) {
+  EXPECT_EQ(text_of<std::int8_t>(DType::int8, -128), "-128");
+  EXPECT_EQ(text_of<std::int16_t>(DType::int16, -2), "-2");
+  EXPECT_EQ(text_of<std::int32_t>(DType::int32, 7), "7");
+  EXPECT_EQ(text_of<std::int64_t>(DType::int64, INT64_MIN), "-9223372036854775808");
+  EXPECT_EQ(text_of<std::uint8_t>(DType::uint8, 200), "200");
+}
+
+TEST(ElementTextTest, JsonIsTheExactValue) {
+  const std::uint16_t half = 0x2e66;
+  EXPECT_EQ(element_json(DType::float16, std::as_bytes(std::span(&half, 1))).get<double>(),
+            0.0999755859375);
+  const std::int64_t large = INT64_MAX;
+  EXPECT_EQ(element_json(DType::int64, std::as_bytes(std::span(&large, 1))).dump(),
+            "9223372036854775807");
+}
+
+}  // namespace
+}  // namespace gradstore::inspect
