@@ -75,9 +75,9 @@ void refuse_unknown_families(const rocksdb::DBOptions& options, const io::Path& 
   if (!rocksdb::DB::ListColumnFamilies(options, directory.string(), &names).ok()) return;
   for (const auto& name : names) {
     if (std::find(kFamilyNames.begin(), kFamilyNames.end(), name) == kFamilyNames.end()) {
-      throw Error(ErrorCode::incompatible,
-                  "The index " + directory.string() + " has a column family " + name +
-                      ": a newer version of this program wrote it");
+      throw Error(ErrorCode::incompatible, "The index " + directory.string() +
+                                               " has a column family " + name +
+                                               ": a newer version of this program wrote it");
     }
   }
 }
@@ -162,7 +162,8 @@ std::unique_ptr<Database> Database::open_view(std::shared_ptr<io::FileSystem> fi
   options.max_open_files = -1;  // All at once: they stay readable when the writer removes them.
   const auto open_once = [&] {
     return result->fill([&](auto* handles, auto* database) {
-      return rocksdb::DB::OpenForReadOnly(options, directory.string(), families(), handles, database);
+      return rocksdb::DB::OpenForReadOnly(options, directory.string(), families(), handles,
+                                          database);
     });
   };
   auto status = open_once();
@@ -184,7 +185,8 @@ rocksdb::Status Database::fill(Open open) {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const auto status = open(&handles, &database);
   database_.reset(database);
-  for (std::size_t i = 0; i < handles.size() && i < kNumFamilies; ++i) handles_[i].reset(handles[i]);
+  for (std::size_t i = 0; i < handles.size() && i < kNumFamilies; ++i)
+    handles_[i].reset(handles[i]);
   return status;
 }
 

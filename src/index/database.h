@@ -34,9 +34,9 @@ class Database {
   /// Opens to write, or makes one. Errors: {busy}, {corrupt}, {incompatible}, {io}.
   static std::unique_ptr<Database> open(std::shared_ptr<io::FileSystem> files,
                                         const io::Path& directory);
-  /// What the index holds now, for ever; beside a writer, too. A file that vanishes while opening is
-  /// an error, but may also be overlooked: see index_view.cpp.
-  /// Errors: {not_found} none there, or none that is whole yet; {corrupt}, {incompatible}, {io}.
+  /// What the index holds now, for ever; beside a writer, too. A file that vanishes while opening
+  /// is an error, but may also be overlooked: see index_view.cpp. Errors: {not_found} none there,
+  /// or none that is whole yet; {corrupt}, {incompatible}, {io}.
   static std::unique_ptr<Database> open_view(std::shared_ptr<io::FileSystem> files,
                                              const io::Path& directory);
 
@@ -45,12 +45,14 @@ class Database {
   void scan(Family family, std::string_view prefix,
             const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
   /// All entries, descending.
-  void scan_backward(Family family,
-                     const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
+  void scan_backward(
+      Family family,
+      const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
   void put(rocksdb::WriteBatch& batch, Family family, std::string_view key, std::string_view value);
   void remove(rocksdb::WriteBatch& batch, Family family, std::string_view key);
-  /// All of the batch or nothing, durably. `what` is for the message: "Putting snapshot 0001-00000002".
+  /// All of the batch or nothing, durably. `what` is for the message: "Putting snapshot
+  /// 0001-00000002".
   void write(rocksdb::WriteBatch& batch, const std::string& what);
 
   void flush();  ///< To table files, so that the next open replays no log.

@@ -32,7 +32,8 @@ bool Index::exists(io::FileSystem& files, const io::Path& directory) {
   return Database::exists(files, directory);
 }
 
-std::unique_ptr<Index> Index::open(std::shared_ptr<io::FileSystem> files, const io::Path& directory) {
+std::unique_ptr<Index> Index::open(std::shared_ptr<io::FileSystem> files,
+                                   const io::Path& directory) {
   auto impl = std::make_unique<Impl>();
   impl->directory = directory;
   impl->files = std::move(files);
@@ -46,8 +47,8 @@ void Index::put_durable(const SnapshotRow& row, const Layout& layout,
                         std::span<const kernels::SliceFingerprint> fingerprints) {
   const auto id = row.info.id;
   if (row.info.num_slices != layout.slices.size() || fingerprints.size() != layout.slices.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                "Putting snapshot " + to_string(id) + ": row, layout and fingerprints differ in slices");
+    throw Error(ErrorCode::invalid_argument, "Putting snapshot " + to_string(id) +
+                                                 ": row, layout and fingerprints differ in slices");
   }
   const std::lock_guard guard(impl_->writing);
   auto& database = impl_->database_for_writing();
@@ -64,7 +65,8 @@ void Index::put_durable(const SnapshotRow& row, const Layout& layout,
   if (!impl_->known_layouts.contains(row.layout_digest) &&
       !database.get(Family::layouts, encode(row.layout_digest))) {
     const auto bytes = encode(layout);
-    ensure(digest_of(std::as_bytes(std::span(bytes))) == row.layout_digest, "a row names its layout");
+    ensure(digest_of(std::as_bytes(std::span(bytes))) == row.layout_digest,
+           "a row names its layout");
     database.put(batch, Family::layouts, encode(row.layout_digest), bytes);
   }
 
@@ -105,7 +107,8 @@ void Index::remove_durable(SnapshotId id) {
   database.remove(batch, Family::steps, encode(step_key_of(row.info)));
   database.remove(batch, Family::pins, encode(id));
   // Until there is none: the row's number of slices is a size read from disk.
-  for (PageKey key{row.layout_digest, 0, id}; database.get(Family::pages, encode(key)); ++key.page) {
+  for (PageKey key{row.layout_digest, 0, id}; database.get(Family::pages, encode(key));
+       ++key.page) {
     database.remove(batch, Family::pages, encode(key));
   }
   database.write(batch, "Removing snapshot " + to_string(id));

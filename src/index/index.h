@@ -33,7 +33,8 @@ class IndexReader {
   /// Error{corrupt} when a row names a layout that is not there.
   Layout layout(const Digest128& digest) const;
   /// Fingerprints of all slices of `row`, in the layout's order (`layout` is the row's).
-  std::vector<kernels::SliceFingerprint> fingerprints(const SnapshotRow& row, const Layout& layout) const;
+  std::vector<kernels::SliceFingerprint> fingerprints(const SnapshotRow& row,
+                                                      const Layout& layout) const;
   /// The highest id ever handed out; {0, 0} in a new index.
   SnapshotId high_water() const;
 
@@ -50,8 +51,10 @@ class Index : public IndexReader {
   static bool exists(io::FileSystem& files, const io::Path& directory);
 
   /// Opens, or makes one where there is none.
-  /// Errors: {busy} another process has it open; {corrupt}; {incompatible} written by a newer version; {io}.
-  static std::unique_ptr<Index> open(std::shared_ptr<io::FileSystem> files, const io::Path& directory);
+  /// Errors: {busy} another process has it open; {corrupt}; {incompatible} written by a newer
+  /// version; {io}.
+  static std::unique_ptr<Index> open(std::shared_ptr<io::FileSystem> files,
+                                     const io::Path& directory);
   ~Index() override;
 
   /// Puts the row, its layout (unless there), its pages of statistics and the high-water id in one

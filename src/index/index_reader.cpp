@@ -64,7 +64,8 @@ Database& IndexReader::Impl::database_for_writing() {
 
 Database& IndexReader::Impl::open_again() {
   const std::unique_lock lock(mutex);
-  if (closed) throw Error(ErrorCode::invalid_argument, "The index " + directory.string() + " is closed");
+  if (closed)
+    throw Error(ErrorCode::invalid_argument, "The index " + directory.string() + " is closed");
   if (!database) database = Database::open(files, directory);
   return *database;
 }
@@ -112,10 +113,11 @@ std::vector<SnapshotId> IndexReader::find(std::uint64_t step, std::uint32_t micr
                                           Stage stage) const {
   const auto database = impl_->use();
   std::vector<SnapshotId> ids;
-  database->scan(Family::steps, encode(TrainingPoint{step, micro_step, stage}), [&](auto key, auto) {
-    ids.push_back(decoded(database.database, "a key", [&] { return decode_step_key(key).id; }));
-    return true;
-  });
+  database->scan(
+      Family::steps, encode(TrainingPoint{step, micro_step, stage}), [&](auto key, auto) {
+        ids.push_back(decoded(database.database, "a key", [&] { return decode_step_key(key).id; }));
+        return true;
+      });
   return ids;
 }
 

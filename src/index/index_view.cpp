@@ -10,17 +10,19 @@
 
 // Looking while another process writes.
 //
-// Opening for reading lists the files it needs and then opens them one by one; the writer may flush,
-// compact or start a new manifest in between. Two things can go wrong, and both show in the directory:
+// Opening for reading lists the files it needs and then opens them one by one; the writer may
+// flush, compact or start a new manifest in between. Two things can go wrong, and both show in the
+// directory:
 //
 //   - Opening fails, because a file vanished or was half written. If the directory has changed
 //     since, that proves nothing and we try again. If it has not, the failure is real.
-//   - Opening succeeds, but without what was moved from a log to a table file meanwhile: the manifest
+//   - Opening succeeds, but without what was moved from a log to a table file meanwhile: the
+//   manifest
 //     was read before, the logs were listed after. If files came or went we try again.
 //
-// Not a RocksDB secondary instance: when the writer has flushed, that goes on answering from its own
-// memory with values that were overwritten or removed since, and it takes missing table files for an
-// earlier state of the index (7.8.3; IndexViewTest shows both).
+// Not a RocksDB secondary instance: when the writer has flushed, that goes on answering from its
+// own memory with values that were overwritten or removed since, and it takes missing table files
+// for an earlier state of the index (7.8.3; IndexViewTest shows both).
 
 namespace gradstore::index {
 
@@ -42,9 +44,8 @@ Listing look(io::FileSystem& files, const io::Path& directory) {
 }
 
 bool same_names(const Listing& a, const Listing& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) {
-           return x.first == y.first;
-         });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                            [](auto& x, auto& y) { return x.first == y.first; });
 }
 
 bool may_be_a_race(ErrorCode code) {

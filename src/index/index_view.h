@@ -11,7 +11,8 @@ namespace gradstore::index {
 class IndexView : public IndexReader {
  public:
   /// Retries while the writer is changing files under it; a race is never called corrupt.
-  /// Errors: {not_found} no index there, or none that is whole yet; {corrupt}; {incompatible}; {io};
+  /// Errors: {not_found} no index there, or none that is whole yet; {corrupt}; {incompatible};
+  /// {io};
   ///         {busy} the writer changes it faster than it can be looked at.
   static std::unique_ptr<IndexView> open(
       const io::Path& directory, std::shared_ptr<io::FileSystem> files = io::posix_file_system());

@@ -105,7 +105,9 @@ std::string encode_number(std::uint32_t number) {
   return bytes;
 }
 
-SnapshotId decode_snapshot_key(std::string_view bytes) { return Fields(bytes, 16, "snapshots").id(); }
+SnapshotId decode_snapshot_key(std::string_view bytes) {
+  return Fields(bytes, 16, "snapshots").id();
+}
 
 StepKey decode_step_key(std::string_view bytes) {
   Fields fields(bytes, 29, "steps");

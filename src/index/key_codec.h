@@ -47,6 +47,7 @@ PageKey decode_page_key(std::string_view bytes);
 
 /// A number of the meta family: 4 bytes.
 std::string encode_number(std::uint32_t number);
-std::uint32_t decode_number(std::string_view bytes);  ///< Errors: Error{corrupt} for another length.
+std::uint32_t decode_number(
+    std::string_view bytes);  ///< Errors: Error{corrupt} for another length.
 
 }  // namespace gradstore::index

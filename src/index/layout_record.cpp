@@ -165,34 +165,36 @@ std::string encode(const Layout& layout) {
 
   flatbuffers::FlatBufferBuilder builder(bytes);
   builder.ForceDefaults(true);
-  const auto group_id =
-      add_column<std::int64_t>(builder, layout.groups, [](const GroupSpec& group) { return group.id; });
+  const auto group_id = add_column<std::int64_t>(builder, layout.groups,
+                                                 [](const GroupSpec& group) { return group.id; });
   const auto param_name_end = add_ends(builder, params, name_size);
   const auto param_names = add_parts<std::uint8_t>(
-      builder, params, name_bytes, [](const ParamSpec& param) -> const auto& { return param.name; });
-  const auto param_group =
-      add_column<std::uint32_t>(builder, params, [](const ParamSpec& param) { return param.group; });
+      builder, params, name_bytes,
+      [](const ParamSpec& param) -> const auto& { return param.name; });
+  const auto param_group = add_column<std::uint32_t>(
+      builder, params, [](const ParamSpec& param) { return param.group; });
   const auto param_dtype = add_column<std::uint8_t>(builder, params, dtype);
-  const auto param_presence = add_column<std::uint8_t>(
-      builder, params, [](const ParamSpec& param) { return static_cast<std::uint8_t>(param.presence); });
+  const auto param_presence = add_column<std::uint8_t>(builder, params, [](const ParamSpec& param) {
+    return static_cast<std::uint8_t>(param.presence);
+  });
   const auto param_shape_end = add_ends(builder, params, rank);
   const auto param_shapes = add_parts<std::uint64_t>(builder, params, param_extents, shape);
   const auto param_slice_count = builder.CreateVector(slice_counts(layout));
   const auto slice_dtype = add_column<std::uint8_t>(builder, slices, dtype);
   const auto slice_shape_end = add_ends(builder, slices, rank);
   const auto slice_shapes = add_parts<std::uint64_t>(builder, slices, slice_extents, shape);
-  const auto slice_begin =
-      add_column<std::uint64_t>(builder, slices, [](const SliceSpec& slice) { return slice.begin; });
+  const auto slice_begin = add_column<std::uint64_t>(
+      builder, slices, [](const SliceSpec& slice) { return slice.begin; });
   const auto slice_end =
       add_column<std::uint64_t>(builder, slices, [](const SliceSpec& slice) { return slice.end; });
-  const auto slice_padding =
-      add_column<std::uint64_t>(builder, slices, [](const SliceSpec& slice) { return slice.padding; });
+  const auto slice_padding = add_column<std::uint64_t>(
+      builder, slices, [](const SliceSpec& slice) { return slice.padding; });
   fb::FinishLayoutBuffer(
       builder,
       fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind), group_id,
                        param_name_end, param_names, param_group, param_dtype, param_presence,
-                       param_shape_end, param_shapes, param_slice_count, slice_dtype, slice_shape_end,
-                       slice_shapes, slice_begin, slice_end, slice_padding));
+                       param_shape_end, param_shapes, param_slice_count, slice_dtype,
+                       slice_shape_end, slice_shapes, slice_begin, slice_end, slice_padding));
   return finished_record(builder);
 }
 

@@ -51,9 +51,9 @@ void VerifiedRecord::check_version() const {
   const auto version = flatbuffers::GetRoot<Versioned>(data())->version();
   if (version == 0) refuse("it has no version");
   if (version > kind_.version) {
-    throw Error(ErrorCode::incompatible, std::string(kind_.name) + ": it has version " +
-                                             std::to_string(version) + ", this program knows up to " +
-                                             std::to_string(kind_.version));
+    throw Error(ErrorCode::incompatible,
+                std::string(kind_.name) + ": it has version " + std::to_string(version) +
+                    ", this program knows up to " + std::to_string(kind_.version));
   }
 }
 

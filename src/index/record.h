@@ -1,5 +1,5 @@
-// What all records (schemas/*.fbs) have in common: a FlatBuffer with a four-letter identifier, whose
-// root table's first field is the version. Internal to those who encode and decode records.
+// What all records (schemas/*.fbs) have in common: a FlatBuffer with a four-letter identifier,
+// whose root table's first field is the version. Internal to those who encode and decode records.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>

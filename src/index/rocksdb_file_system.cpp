@@ -79,8 +79,8 @@ class RandomAccessFile : public rocksdb::FSRandomAccessFile {
  public:
   explicit RandomAccessFile(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
 
-  IOStatus Read(uint64_t offset, size_t size, const IOOptions&, rocksdb::Slice* result, char* scratch,
-                IODebugContext*) const override {
+  IOStatus Read(uint64_t offset, size_t size, const IOOptions&, rocksdb::Slice* result,
+                char* scratch, IODebugContext*) const override {
     return guarded([&] { *result = read(*file_, offset, size, scratch); });
   }
 
@@ -215,9 +215,8 @@ class SeamFileSystem : public rocksdb::FileSystem {
   IOStatus GetFileModificationTime(const std::string& path, const IOOptions&, uint64_t* seconds,
                                    IODebugContext*) override {
     constexpr std::int64_t kNanoseconds = 1'000'000'000;
-    return guarded([&] {
-      *seconds = static_cast<uint64_t>(require(path).modified_unix_ns / kNanoseconds);
-    });
+    return guarded(
+        [&] { *seconds = static_cast<uint64_t>(require(path).modified_unix_ns / kNanoseconds); });
   }
 
   IOStatus IsDirectory(const std::string& path, const IOOptions&, bool* is_directory,
@@ -229,7 +228,8 @@ class SeamFileSystem : public rocksdb::FileSystem {
     return changing([&] { files_->remove_file(path); });
   }
 
-  IOStatus Truncate(const std::string& path, size_t size, const IOOptions&, IODebugContext*) override {
+  IOStatus Truncate(const std::string& path, size_t size, const IOOptions&,
+                    IODebugContext*) override {
     return changing([&] { files_->open(path, io::OpenMode::append)->truncate(size); });
   }
 

@@ -69,15 +69,14 @@ std::string encode(const SnapshotRow& row) {
   const auto state_id = info.state_id.value_or(SnapshotId{});
   fb::FinishSnapshotRowBuffer(
       builder,
-      fb::CreateSnapshotRow(builder, kKind.version, info.id.attempt, info.id.sequence,
-                            static_cast<std::uint8_t>(info.state), info.rank, info.world_size,
-                            info.metadata.step, info.metadata.micro_step,
-                            info.metadata.accumulation_steps,
-                            static_cast<std::uint8_t>(info.metadata.stage), info.metadata.loss_scale,
-                            user_json, info.created_unix_ns, info.num_groups, info.num_params,
-                            info.num_slices, info.gradient_bytes, info.file_bytes, &layout_digest,
-                            &root_digest, state_id.attempt, state_id.sequence, info.state_file_bytes,
-                            info.state_id ? &state_root_digest : nullptr));
+      fb::CreateSnapshotRow(
+          builder, kKind.version, info.id.attempt, info.id.sequence,
+          static_cast<std::uint8_t>(info.state), info.rank, info.world_size, info.metadata.step,
+          info.metadata.micro_step, info.metadata.accumulation_steps,
+          static_cast<std::uint8_t>(info.metadata.stage), info.metadata.loss_scale, user_json,
+          info.created_unix_ns, info.num_groups, info.num_params, info.num_slices,
+          info.gradient_bytes, info.file_bytes, &layout_digest, &root_digest, state_id.attempt,
+          state_id.sequence, info.state_file_bytes, info.state_id ? &state_root_digest : nullptr));
   return finished_record(builder);
 }
 

@@ -11,15 +11,16 @@
 namespace gradstore::index {
 
 struct SnapshotRow {
-  SnapshotInfo info;           ///< `pinned` is not part of the row; `damaged` is never stored.
-  Digest128 layout_digest;     ///< Files the row under its layout.
-  Digest128 root_digest;       ///< Of the gradient file.
-  Digest128 state_root_digest; ///< Of the state file; zero without one.
+  SnapshotInfo info;            ///< `pinned` is not part of the row; `damaged` is never stored.
+  Digest128 layout_digest;      ///< Files the row under its layout.
+  Digest128 root_digest;        ///< Of the gradient file.
+  Digest128 state_root_digest;  ///< Of the state file; zero without one.
 };
 
 std::string encode(const SnapshotRow& row);
 
-/// Errors: Error{corrupt} for bytes that are not a whole row; Error{incompatible} for a newer version.
+/// Errors: Error{corrupt} for bytes that are not a whole row; Error{incompatible} for a newer
+/// version.
 SnapshotRow decode_snapshot_row(std::span<const std::byte> bytes);
 
 }  // namespace gradstore::index

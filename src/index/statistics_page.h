@@ -12,8 +12,8 @@ namespace gradstore::index {
 
 inline constexpr std::size_t kSlicesPerPage = 16;
 
-/// What the layout or other columns say (element count, absmax) is left out: at most 96 bytes a slice
-/// when the page is full. Equal counts of slices give equal sizes.
+/// What the layout or other columns say (element count, absmax) is left out: at most 96 bytes a
+/// slice when the page is full. Equal counts of slices give equal sizes.
 std::string encode_statistics_page(std::span<const kernels::SliceFingerprint> slices);
 
 /// The element counts are 0: they are the layout's.

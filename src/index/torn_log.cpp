@@ -10,8 +10,8 @@ namespace gradstore::index {
 
 namespace {
 
-// RocksDB's log format: blocks of 32 KiB; a record lies in one fragment or in several, none of which
-// crosses a block. A fragment is checksum (4 bytes), length (2), type (1), payload. Source:
+// RocksDB's log format: blocks of 32 KiB; a record lies in one fragment or in several, none of
+// which crosses a block. A fragment is checksum (4 bytes), length (2), type (1), payload. Source:
 // RocksDB wiki, "Write Ahead Log File Format"; db/log_format.h.
 constexpr std::size_t kBlockBytes = 32 * 1024;
 constexpr std::size_t kHeaderBytes = 7;
@@ -32,7 +32,8 @@ constexpr std::array<std::uint32_t, 256> crc32c_table() {
 std::uint32_t crc32c(std::string_view bytes) {
   static constexpr auto kTable = crc32c_table();
   std::uint32_t crc = 0xffffffffu;
-  for (const char c : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
+  for (const char c : bytes)
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
   return ~crc;
 }
 
@@ -41,7 +42,8 @@ std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xa282ead8
 
 std::uint32_t little_endian(std::string_view bytes) {
   std::uint32_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) value = (value << 8) | static_cast<unsigned char>(bytes[i]);
+  for (std::size_t i = bytes.size(); i-- > 0;)
+    value = (value << 8) | static_cast<unsigned char>(bytes[i]);
   return value;
 }
 
@@ -70,8 +72,8 @@ std::size_t skip_trailer(std::size_t offset) {
 }
 
 struct WholePart {
-  std::size_t end = 0;      // Of the last whole record.
-  std::size_t damage = 0;   // Where fragments stop making sense; the log's length if they never do.
+  std::size_t end = 0;     // Of the last whole record.
+  std::size_t damage = 0;  // Where fragments stop making sense; the log's length if they never do.
 };
 
 WholePart measure(std::string_view log) {
@@ -102,8 +104,9 @@ std::optional<io::Path> newest_log(io::FileSystem& files, const io::Path& direct
   std::uint64_t newest_number = 0;
   for (const io::Path name : files.list(directory)) {
     const auto stem = name.stem().string();
-    const bool is_log = name.extension() == ".log" && !stem.empty() && stem.size() < 20 &&
-                        std::all_of(stem.begin(), stem.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_log =
+        name.extension() == ".log" && !stem.empty() && stem.size() < 20 &&
+        std::all_of(stem.begin(), stem.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!is_log) continue;
     const auto status = files.status(directory / name);
     const auto number = std::stoull(stem);

@@ -1,8 +1,8 @@
 // Note [Torn log]
 //
 // RocksDB appends each of our batches to a log and syncs it before we acknowledge it. So at a crash
-// at most one record is not yet durable, the last one, and of that one any part may have reached the
-// disk. None of RocksDB's recovery modes fits:
+// at most one record is not yet durable, the last one, and of that one any part may have reached
+// the disk. None of RocksDB's recovery modes fits:
 //
 //   - kTolerateCorruptedTailRecords accepts a log that ends early, but after a power failure the
 //     length may be on the disk and the bytes not: it then refuses to open.

@@ -17,8 +17,8 @@ class ChildProcess {
 
   /// Its next line; empty when it has ended.
   std::string read_line();
-  void kill();           ///< SIGKILL; returns when it is gone.
-  int finish();          ///< Closes its input and waits; its exit status, or -1 after a signal.
+  void kill();   ///< SIGKILL; returns when it is gone.
+  int finish();  ///< Closes its input and waits; its exit status, or -1 after a signal.
 
  private:
   int wait();

@@ -20,7 +20,8 @@ inline std::string with_version(std::string bytes, std::uint32_t version) {
   std::uint16_t field = 0;
   std::memcpy(&table, bytes.data(), sizeof table);
   std::memcpy(&to_vtable, bytes.data() + table, sizeof to_vtable);
-  std::memcpy(&field, bytes.data() + static_cast<std::int64_t>(table) - to_vtable + 4, sizeof field);
+  std::memcpy(&field, bytes.data() + static_cast<std::int64_t>(table) - to_vtable + 4,
+              sizeof field);
   std::memcpy(bytes.data() + table + field, &version, sizeof version);
   return bytes;
 }

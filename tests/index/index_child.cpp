@@ -1,7 +1,8 @@
 // The other process of the index's tests. It says on stdout what it has done, a line each.
 //
 //   index_child hold DIRECTORY              opens the index, says "open", keeps it until stdin ends
-//   index_child put DIRECTORY LAST SLICES   puts snapshots (1, 1..LAST) of so many slices, says each
+//   index_child put DIRECTORY LAST SLICES   puts snapshots (1, 1..LAST) of so many slices, says
+//   each
 //                                           when it is durable; then waits until stdin ends
 //   index_child view DIRECTORY              as a user without rights: says how many rows there are
 

@@ -13,9 +13,9 @@
 namespace gradstore::index {
 namespace {
 
-using ::testing::HasSubstr;
 using gradstore::testing::fails_with;
 using gradstore::testing::FaultyFileSystem;
+using ::testing::HasSubstr;
 
 class IndexCrashTest : public ::testing::Test {
  protected:
@@ -72,7 +72,8 @@ TEST_F(IndexCrashTest, FailureAtAnyOperationOfAPutLeavesTheRowWholeOrAbsent) {
         EXPECT_TRUE(is_whole(sequence));
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::io);
-        EXPECT_THAT(error.what(), HasSubstr("Putting snapshot " + to_string(SnapshotId{1, sequence})));
+        EXPECT_THAT(error.what(),
+                    HasSubstr("Putting snapshot " + to_string(SnapshotId{1, sequence})));
         EXPECT_THAT(error.what(), HasSubstr("injected failure at operation"));
       }
       if (!files_->fired()) break;  // Every operation has failed once.
@@ -168,7 +169,8 @@ TEST_F(IndexCrashTest, AcknowledgedRowsSurviveKilledWriters) {
     std::uint64_t acknowledged = 0;
     {
       ChildProcess child({"put", directory.string(), "1000000", "700"});  // Flushes every ~60 puts.
-      for (int i = 0; i < acknowledged_before_kill; ++i) acknowledged = std::stoull(child.read_line());
+      for (int i = 0; i < acknowledged_before_kill; ++i)
+        acknowledged = std::stoull(child.read_line());
       child.kill();
       for (auto line = child.read_line(); !line.empty(); line = child.read_line()) {
         acknowledged = std::stoull(line);  // Said before it died.

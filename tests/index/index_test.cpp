@@ -18,9 +18,9 @@
 namespace gradstore::index {
 namespace {
 
+using gradstore::testing::fails_with;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using gradstore::testing::fails_with;
 
 class IndexTest : public ::testing::Test {
  protected:
@@ -83,8 +83,8 @@ TEST_F(IndexTest, SnapshotWithoutSlicesIsFoundWhole) {
 
 TEST_F(IndexTest, ListIsInNumericOrderOfIds) {
   for (const SnapshotId id : {SnapshotId{2, 1}, {1, 256}, {1, 3}, {256, 1}}) put(id);
-  EXPECT_THAT(ids_of(index_->list()),
-              ElementsAre(SnapshotId{1, 3}, SnapshotId{1, 256}, SnapshotId{2, 1}, SnapshotId{256, 1}));
+  EXPECT_THAT(ids_of(index_->list()), ElementsAre(SnapshotId{1, 3}, SnapshotId{1, 256},
+                                                  SnapshotId{2, 1}, SnapshotId{256, 1}));
 }
 
 TEST_F(IndexTest, LatestIsTheGreatestCommittedId) {
@@ -99,7 +99,8 @@ TEST_F(IndexTest, LatestIsTheGreatestCommittedId) {
 }
 
 TEST_F(IndexTest, FindByStepGivesAllAttemptsInOrder) {
-  const auto put_at = [&](SnapshotId id, std::uint64_t step, std::uint32_t micro_step, Stage stage) {
+  const auto put_at = [&](SnapshotId id, std::uint64_t step, std::uint32_t micro_step,
+                          Stage stage) {
     auto row = sample_row(id, layout_);
     row.info.metadata.step = step;
     row.info.metadata.micro_step = micro_step;
@@ -145,7 +146,8 @@ TEST_F(IndexTest, RemovedSnapshotLeavesNothingButTheHighWater) {
   index_->remove_durable({1, 2});
   EXPECT_THAT(ids_of(index_->list()), ElementsAre(SnapshotId{1, 1}));
   EXPECT_THAT(index_->find(row.info.metadata.step, 2, Stage::unscaled), IsEmpty());
-  EXPECT_THAT([&] { index_->fingerprints(row, layout_); }, fails_with(ErrorCode::corrupt, "page 0"));
+  EXPECT_THAT([&] { index_->fingerprints(row, layout_); },
+              fails_with(ErrorCode::corrupt, "page 0"));
   EXPECT_EQ(index_->high_water(), (SnapshotId{1, 2}));
   EXPECT_TRUE(whole(*index_, {1, 1}, layout_));
   put({1, 2});
@@ -171,8 +173,11 @@ TEST_F(IndexTest, HighWaterIsNeverLowered) {
 
 TEST_F(IndexTest, MismatchedArgumentsAreRefused) {
   const auto fingerprints = sample_fingerprints({1, 1}, layout_);
-  EXPECT_THAT([&] { index_->put_durable(sample_row({1, 1}, layout_), layout_, {}); },
-              fails_with(ErrorCode::invalid_argument, "0001-00000001"));
+  EXPECT_THAT(
+      [&] {
+        index_->put_durable(sample_row({1, 1}, layout_), layout_, {});
+      },
+      fails_with(ErrorCode::invalid_argument, "0001-00000001"));
   auto row = sample_row({1, 1}, layout_);
   row.layout_digest.bytes[3] ^= std::byte{1};
   EXPECT_THAT([&] { index_->put_durable(row, layout_, fingerprints); },
@@ -253,10 +258,12 @@ TEST_F(IndexTest, ReadersMayRunBesideTheWriterAndReopening) {
 
 TEST_F(IndexTest, LayoutIsStoredOnce) {
   const auto big = sample_layout(50'000);  // ~5 MB.
-  for (std::uint64_t sequence = 1; sequence <= 4; ++sequence) put_sample(*index_, {1, sequence}, big);
+  for (std::uint64_t sequence = 1; sequence <= 4; ++sequence)
+    put_sample(*index_, {1, sequence}, big);
   index_->close();
   std::uintmax_t bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_)) bytes += entry.file_size();
+  for (const auto& entry : std::filesystem::directory_iterator(directory_))
+    bytes += entry.file_size();
   const auto statistics_bytes = 4 * 96 * big.slices.size();
   EXPECT_LT(bytes, statistics_bytes + 2 * encode(big).size());
 }

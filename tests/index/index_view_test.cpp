@@ -16,8 +16,8 @@
 namespace gradstore::index {
 namespace {
 
-using ::testing::ElementsAre;
 using gradstore::testing::fails_with;
+using ::testing::ElementsAre;
 
 // Lets the writer act at a point of a view's opening.
 class WatchedFileSystem : public testing::FaultyFileSystem {
@@ -25,7 +25,8 @@ class WatchedFileSystem : public testing::FaultyFileSystem {
   /// Called before a file is opened to read (its path) and before a folder is listed (its path).
   std::function<void(const io::Path&)> before_reading = [](const io::Path&) {};
 
-  std::unique_ptr<io::File> open(const io::Path& path, io::OpenMode mode, io::Caching caching) override {
+  std::unique_ptr<io::File> open(const io::Path& path, io::OpenMode mode,
+                                 io::Caching caching) override {
     before_reading(path);
     return FaultyFileSystem::open(path, mode, caching);
   }
@@ -58,7 +59,8 @@ class IndexViewTest : public ::testing::Test {
 };
 
 TEST_F(IndexViewTest, NoIndexIsNotFound) {
-  EXPECT_THAT([&] { IndexView::open(directory_); }, fails_with(ErrorCode::not_found, directory_.string()));
+  EXPECT_THAT([&] { IndexView::open(directory_); },
+              fails_with(ErrorCode::not_found, directory_.string()));
 }
 
 TEST_F(IndexViewTest, UnfinishedIndexIsNotFound) {
@@ -66,7 +68,8 @@ TEST_F(IndexViewTest, UnfinishedIndexIsNotFound) {
   std::filesystem::resize_file(directory_ / "CURRENT", 0);
   EXPECT_THROW(IndexView::open(directory_), Error);
   std::filesystem::remove(directory_ / "CURRENT");
-  EXPECT_THAT([&] { IndexView::open(directory_); }, fails_with(ErrorCode::not_found, directory_.string()));
+  EXPECT_THAT([&] { IndexView::open(directory_); },
+              fails_with(ErrorCode::not_found, directory_.string()));
 }
 
 TEST_F(IndexViewTest, SeesWhatTheClosedIndexHolds) {
@@ -125,8 +128,8 @@ TEST_F(IndexViewTest, NeverMissesACommittedRowWhileTheWriterFlushesAndCompacts) 
   }
 }
 
-// The writer moves rows from the log to a table file after the view has read the manifest, before it
-// looks for logs.
+// The writer moves rows from the log to a table file after the view has read the manifest, before
+// it looks for logs.
 TEST_F(IndexViewTest, FlushBetweenManifestAndLogsIsNotOverlooked) {
   const auto writer = open_writer();
   put(*writer, 1);
@@ -224,7 +227,8 @@ TEST_F(IndexViewTest, MissingTableFileIsCorrupt) {
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     if (entry.path().extension() == ".sst") std::filesystem::remove(entry.path());
   }
-  EXPECT_THAT([&] { IndexView::open(directory_); }, fails_with(ErrorCode::corrupt, directory_.string()));
+  EXPECT_THAT([&] { IndexView::open(directory_); },
+              fails_with(ErrorCode::corrupt, directory_.string()));
 }
 
 TEST_F(IndexViewTest, FailedCatchUpKeepsTheView) {

@@ -15,7 +15,8 @@ namespace {
 using gradstore::testing::fails_with;
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-const std::vector<std::uint64_t> kNumbers = {0, 1, 127, 128, 255, 256, 65535, 65536, 1u << 31, kMax};
+const std::vector<std::uint64_t> kNumbers = {0,   1,     127,   128,      255,
+                                             256, 65535, 65536, 1u << 31, kMax};
 
 Digest128 counting_digest() {
   Digest128 digest;
@@ -29,13 +30,21 @@ TEST(KeyCodecTest, SnapshotKeyHasTheseBytes) {
 
 TEST(KeyCodecTest, StepKeyHasTheseBytes) {
   const StepKey key{{0x0102, 0x03, Stage::clipped}, {4, 5}};
-  EXPECT_EQ(hex(encode(key)), "0000000000000102" "00000003" "03" "0000000000000004" "0000000000000005");
+  EXPECT_EQ(hex(encode(key)),
+            "0000000000000102"
+            "00000003"
+            "03"
+            "0000000000000004"
+            "0000000000000005");
 }
 
 TEST(KeyCodecTest, PageKeyHasTheseBytes) {
   const PageKey key{counting_digest(), 0x0a0b, {4, 5}};
   EXPECT_EQ(hex(encode(key)),
-            "000102030405060708090a0b0c0d0e0f" "00000a0b" "0000000000000004" "0000000000000005");
+            "000102030405060708090a0b0c0d0e0f"
+            "00000a0b"
+            "0000000000000004"
+            "0000000000000005");
 }
 
 TEST(KeyCodecTest, NumberHasTheseBytes) { EXPECT_EQ(hex(encode_number(0x01020304)), "01020304"); }

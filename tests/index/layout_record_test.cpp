@@ -49,9 +49,7 @@ TEST(LayoutRecordTest, LayoutRoundTrips) {
   EXPECT_EQ(decoded(encode(sample_layout(100))), sample_layout(100));
 }
 
-TEST(LayoutRecordTest, EmptyLayoutRoundTrips) {
-  EXPECT_EQ(decoded(encode(Layout{})), Layout{});
-}
+TEST(LayoutRecordTest, EmptyLayoutRoundTrips) { EXPECT_EQ(decoded(encode(Layout{})), Layout{}); }
 
 TEST(LayoutRecordTest, BytesAreReadAtAnyAlignment) {
   const auto bytes = encode(varied_layout());
@@ -114,8 +112,11 @@ TEST(LayoutRecordTest, VersionZeroIsCorrupt) {
 }
 
 TEST(LayoutRecordTest, AnotherRecordIsCorrupt) {
-  EXPECT_THAT([] { decoded(encode(sample_row({1, 1}, small_layout()))); },
-              fails_with(ErrorCode::corrupt, "something else"));
+  EXPECT_THAT(
+      [] {
+        decoded(encode(sample_row({1, 1}, small_layout())));
+      },
+      fails_with(ErrorCode::corrupt, "something else"));
 }
 
 TEST(LayoutRecordTest, InvalidLayoutIsNotEncoded) {

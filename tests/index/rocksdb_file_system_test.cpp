@@ -11,9 +11,9 @@
 namespace gradstore::index {
 namespace {
 
+using gradstore::testing::FaultyFileSystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using gradstore::testing::FaultyFileSystem;
 
 class RocksDbFileSystemTest : public ::testing::Test {
  protected:
@@ -108,7 +108,8 @@ TEST_F(RocksDbFileSystemTest, NamesChangeThroughTheSeam) {
   EXPECT_TRUE(through_->DeleteDir(path("d"), options_, nullptr).ok());
   EXPECT_TRUE(through_->FileExists(path("d"), options_, nullptr).IsNotFound());
   std::unique_ptr<rocksdb::FSDirectory> directory;
-  ASSERT_TRUE(through_->NewDirectory(temporary_.path().string(), options_, &directory, nullptr).ok());
+  ASSERT_TRUE(
+      through_->NewDirectory(temporary_.path().string(), options_, &directory, nullptr).ok());
   EXPECT_TRUE(directory->Fsync(options_, nullptr).ok());
   EXPECT_EQ(files_->operations("sync_directory"), 1u);
 }
@@ -134,9 +135,8 @@ TEST_F(RocksDbFileSystemTest, FailedAppendIsWrittenAgainAtItsPlace) {
 
 TEST_F(RocksDbFileSystemTest, FullDiskIsNoSpace) {
   const auto file = create("a");
-  files_->set_hook([](auto, const auto&) {
-    throw Error(ErrorCode::io, "Writing: No space left on device");
-  });
+  files_->set_hook(
+      [](auto, const auto&) { throw Error(ErrorCode::io, "Writing: No space left on device"); });
   EXPECT_TRUE(file->Append("x", options_, nullptr).IsNoSpace());
 }
 

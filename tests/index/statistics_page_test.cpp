@@ -50,9 +50,10 @@ TEST(StatisticsPageTest, RecordHasTheseBytes) {
 }
 
 TEST(StatisticsPageTest, DamageIsSurvived) {
-  expect_damage_is_survived(
-      encode_statistics_page(slices(3)), decode_statistics_page,
-      [](const std::vector<kernels::SliceFingerprint>& page) { return encode_statistics_page(page); });
+  expect_damage_is_survived(encode_statistics_page(slices(3)), decode_statistics_page,
+                            [](const std::vector<kernels::SliceFingerprint>& page) {
+                              return encode_statistics_page(page);
+                            });
 }
 
 TEST(StatisticsPageTest, NewerVersionIsIncompatibleAndNamed) {
@@ -63,7 +64,8 @@ TEST(StatisticsPageTest, NewerVersionIsIncompatibleAndNamed) {
 
 TEST(StatisticsPageTest, NoSliceAndTooManyAreRefused) {
   EXPECT_THAT([] { encode_statistics_page({}); }, fails_with(ErrorCode::internal, "1 to 16"));
-  EXPECT_THAT([] { encode_statistics_page(slices(17)); }, fails_with(ErrorCode::internal, "1 to 16"));
+  EXPECT_THAT([] { encode_statistics_page(slices(17)); },
+              fails_with(ErrorCode::internal, "1 to 16"));
 }
 
 }  // namespace

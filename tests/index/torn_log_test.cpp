@@ -61,7 +61,8 @@ class TornLogTest : public ::testing::Test {
   }
 
   void expect_refused() {
-    EXPECT_THAT([&] { IndexView::open(directory_); }, fails_with(ErrorCode::corrupt, directory_.string()));
+    EXPECT_THAT([&] { IndexView::open(directory_); },
+                fails_with(ErrorCode::corrupt, directory_.string()));
     EXPECT_THAT([&] { Index::open(files_, directory_); },
                 fails_with(ErrorCode::corrupt, directory_.string()));
   }

@@ -124,6 +124,7 @@ void train(const TrainingOptions& options) {
   report.started(at, last);
 
   // [readme-begin]
+
   std::optional<gradstore::Ticket> ticket;
   for (; at.step < options.steps; at = {at.step + 1, 0}) {
     while (at.micro_step < kAccumulationSteps) {

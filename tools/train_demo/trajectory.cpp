@@ -155,8 +155,11 @@ Comparison compare_runs(const std::filesystem::path& reference_directory,
       (last_start->at.step == 0 && last_start->at.micro_step == 0)) {
     throw std::runtime_error("the interrupted run began at the beginning, so nothing was resumed");
   }
-  for (const auto* lines : {&reference, &resumed}) {
-    if (lines->back().kind != "finished") throw std::runtime_error("a run did not finish");
+  if (reference.back().kind != "finished") {
+    throw std::runtime_error("the reference run did not finish");
+  }
+  if (resumed.back().kind != "finished") {
+    throw std::runtime_error("the interrupted run was not brought to its end");
   }
 
   Comparison comparison;
