@@ -30,9 +30,9 @@ endmacro()
 
 # Where a library or a system interface may be seen.
 function(check_library file included)
-  if(included MATCHES ${hdf5_library} AND NOT file MATCHES "^src/hdf5/")
+  if(included MATCHES ${hdf5_library} AND NOT file MATCHES "^(src|tests)/hdf5/")
     forbid("libhdf5 is seen by src/hdf5 alone")
-  elseif(included MATCHES ${rocksdb_library} AND NOT file MATCHES "^src/index/")
+  elseif(included MATCHES ${rocksdb_library} AND NOT file MATCHES "^(src|tests)/index/")
     forbid("RocksDB is seen by src/index alone")
   elseif(included MATCHES ${spdlog_library} AND NOT file MATCHES "^(src/core/log\\.cpp$|tools/|tests/)")
     forbid("spdlog is seen by src/core/log.cpp and programs alone")

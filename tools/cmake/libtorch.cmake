@@ -5,8 +5,8 @@
 
 set(LIBTORCH_DIR "" CACHE PATH "Folder of LibTorch with include/ and lib/; default: torch of the active Python")
 
+find_program(GRADSTORE_PYTHON NAMES python3 HINTS ${PROJECT_SOURCE_DIR}/.venv/bin)  # tests use it as well
 if(NOT LIBTORCH_DIR)
-  find_program(GRADSTORE_PYTHON NAMES python3 HINTS ${PROJECT_SOURCE_DIR}/.venv/bin NO_CMAKE_FIND_ROOT_PATH)
   execute_process(
     COMMAND ${GRADSTORE_PYTHON} -c
             "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"

@@ -1,0 +1,20 @@
+"""README quotes the demo's training loop and names only what exists: readme_test.py SOURCE_FOLDER"""
+import pathlib
+import re
+import sys
+import textwrap
+
+source = pathlib.Path(sys.argv[1])
+readme = (source / "README.md").read_text()
+
+loop = (source / "tools/train_demo/training_loop.cpp").read_text()
+parts = re.findall(r"// \[readme-begin\]\n(.*?)  // \[readme-end\]", loop, re.S)
+assert len(parts) == 2, len(parts)
+quoted = re.search(r"```cpp\n(.*?)```", readme, re.S).group(1)
+assert quoted == textwrap.dedent("".join(parts)), "README's example is not the one in training_loop.cpp"
+
+for path in re.findall(r"`((?:tools|src|include|tests|schemas)/[\w./-]*)`?", readme):
+    assert (source / path).exists(), f"README names {path}, which does not exist"
+for script in re.findall(r"^(tools/\w+)", readme, re.M):
+    assert (source / script).exists(), f"README names {script}, which does not exist"
+print("README and the sources agree")
