@@ -160,13 +160,15 @@ std::string encode(const Layout& layout) {
   const std::size_t param_extents = total_of(params, rank);
   const std::size_t slice_extents = total_of(slices, rank);
   const std::size_t bytes = 512 + name_bytes + 8 * (param_extents + slice_extents) +
-                            8 * layout.groups.size() + 26 * params.size() + 33 * slices.size();
+                            9 * layout.groups.size() + 26 * params.size() + 33 * slices.size();
   require_encodable(kKind, bytes);
 
   flatbuffers::FlatBufferBuilder builder(bytes);
   builder.ForceDefaults(true);
   const auto group_id = add_column<std::int64_t>(builder, layout.groups,
                                                  [](const GroupSpec& group) { return group.id; });
+  const auto group_in_store = add_column<std::uint8_t>(
+      builder, layout.groups, [](const GroupSpec& group) { return std::uint8_t{group.in_store}; });
   const auto param_name_end = add_ends(builder, params, name_size);
   const auto param_names = add_parts<std::uint8_t>(
       builder, params, name_bytes,
@@ -192,7 +194,7 @@ std::string encode(const Layout& layout) {
   fb::FinishLayoutBuffer(
       builder,
       fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind), group_id,
-                       param_name_end, param_names, param_group, param_dtype, param_presence,
+                       group_in_store, param_name_end, param_names, param_group, param_dtype, param_presence,
                        param_shape_end, param_shapes, param_slice_count, slice_dtype,
                        slice_shape_end, slice_shapes, slice_begin, slice_end, slice_padding));
   return finished_record(builder);
@@ -204,7 +206,13 @@ Layout decode_layout(std::span<const std::byte> bytes) {
 
   Layout layout;
   layout.kind = static_cast<LayoutKind>(root.kind());  // Its range is checked by validate().
-  for (const auto id : record.column(root.group_id())) layout.groups.push_back({id});
+  const auto group_ids = record.column(root.group_id());
+  const auto in_store = record.column(root.group_in_store());
+  record.require_size(group_ids.size(), in_store);
+  for (std::size_t g = 0; g < group_ids.size(); ++g) {
+    if (in_store[g] > 1) record.refuse("a group is neither in the store nor not");
+    layout.groups.push_back({group_ids[g], in_store[g] == 1});
+  }
   layout.params = decode_params(record, root);
   layout.slices = decode_slices(record, root, layout.params.size());
   validate(layout);

@@ -52,6 +52,7 @@ class GradientGatherer {
       begin_group(group_id, /*in_store=*/false);
       add_absent(params);
     }
+    refuse_strays();
     return std::move(source_);
   }
 
@@ -77,6 +78,12 @@ class GradientGatherer {
                       " has gradients but no name: register_param() it before the first snapshot. Nothing was captured");
     }
     add_param(*param.registered, Presence::captured);
+    if (group_id == param.registered->registration.group_id) {
+      at_home_.insert(param.param_id);
+      strays_.erase(param.param_id);
+    } else if (!at_home_.contains(param.param_id)) {
+      strays_.emplace(param.param_id, Stray{group_id, param.registered});
+    }
     std::uint32_t position = 0;
     for (const auto& slice : param.slices) {
       const auto where = "Slice " + std::to_string(position) + " of param " +
@@ -94,7 +101,23 @@ class GradientGatherer {
     for (const auto* param : params) add_param(*param, Presence::absent);
   }
 
+  // A client may keep a param in several groups, but restore() looks for it in its own.
+  void refuse_strays() const {
+    if (strays_.empty()) return;
+    const auto& stray = strays_.begin()->second;
+    const auto& registration = stray.param->registration;
+    refuse("Param " + printable(registration.name),
+           "it has gradients in group " + std::to_string(stray.group_id) + " and none in group " +
+               std::to_string(registration.group_id) + ", where it is registered");
+  }
+
+  struct Stray {
+    std::int64_t group_id;
+    std::shared_ptr<const RegisteredParam> param;
+  };
   CaptureSource source_;
+  std::set<std::int64_t> at_home_;         // params seen in their own group
+  std::map<std::int64_t, Stray> strays_;   // params seen in others only, so far
 };
 
 // Contiguous CPU bytes of the slices that a run of blocks touches. Tensors that are not so already

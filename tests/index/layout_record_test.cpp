@@ -16,7 +16,7 @@ using gradstore::testing::fails_with;
 // Every case that a layout can hold.
 Layout varied_layout() {
   Layout layout;
-  layout.groups = {{-1}, {std::numeric_limits<std::int64_t>::max()}, {0}};
+  layout.groups = {{-1}, {std::numeric_limits<std::int64_t>::max(), false}, {0}};
   layout.params = {
       {"decoder/w", 0, DType::float32, Presence::captured, {2, 3}},
       {std::string("\0\xff any \xc3 bytes", 13), 0, DType::bfloat16, Presence::absent, {5}},
@@ -72,6 +72,7 @@ TEST(LayoutRecordTest, EveryFieldChangesTheBytes) {
   };
   EXPECT_TRUE(changed([](Layout& l) { l.kind = LayoutKind::state; }));
   EXPECT_TRUE(changed([](Layout& l) { l.groups[1].id = 5; }));
+  EXPECT_TRUE(changed([](Layout& l) { l.groups[1].in_store = true; }));
   EXPECT_TRUE(changed([](Layout& l) { l.params[0].name = "decoder/v"; }));
   EXPECT_TRUE(changed([](Layout& l) { l.params[1].dtype = DType::float16; }));
   EXPECT_TRUE(changed([](Layout& l) { l.params[1].presence = Presence::not_captured; }));
@@ -83,8 +84,8 @@ TEST(LayoutRecordTest, EveryFieldChangesTheBytes) {
 
 TEST(LayoutRecordTest, RecordHasTheseBytes) {
   EXPECT_EQ(hex(encode(small_layout())),
-            "3400000047534c5900000000000026004800080007000c001000140018001c00"
-            "2000240028002c003000340038003c0040004400260000000000000201000000"
+            "3000000047534c5928004c00080007000c001000140018001c00200024002800"
+            "2c003000340038003c00400044004800280000000000000201000000f8000000"
             "ec000000d8000000cc000000c0000000b4000000a80000009400000080000000"
             "740000006800000054000000400000002c000000180000000400000001000000"
             "0000000000000000000000000100000006000000000000000000000001000000"
@@ -92,7 +93,7 @@ TEST(LayoutRecordTest, RecordHasTheseBytes) {
             "0100000000000000000000000100000003000000010000000100000001000000"
             "0600000000000000000000000100000001000000000000000000000001000000"
             "0100000001000000030000000100000000000000010000007700000001000000"
-            "010000000000000000000000010000000000000000000000");
+            "0100000000000000000000000100000001000000010000000000000000000000");
 }
 
 TEST(LayoutRecordTest, DamageIsSurvived) {

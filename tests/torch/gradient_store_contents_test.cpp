@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -25,18 +26,19 @@ at::Tensor slice_of(std::int64_t numel) { return at::full({numel}, 1.0); }
 
 // "5: 1[2 slices] 7[1 slices w]; 3:": groups, params, slices and names in the order of the store.
 std::string sketch_of(const GradientStore& store) {
-  std::string sketch;
+  std::ostringstream sketch;
   GradientStoreAccess::with_contents(store, [&](const GradientStoreView& view) {
+    const char* separator = "";
     for (const StoredGroup& group : view.groups) {
-      sketch += (sketch.empty() ? "" : "; ") + std::to_string(group.group_id) + ":";
+      sketch << std::exchange(separator, "; ") << group.group_id << ":";
       for (const StoredParam& param : group.params) {
-        sketch += " " + std::to_string(param.param_id) + "[" + std::to_string(param.slices.size()) +
-                  " slices" + (param.registered ? " " + param.registered->registration.name : "") +
-                  "]";
+        sketch << " " << param.param_id << "[" << param.slices.size() << " slices";
+        if (param.registered) sketch << " " << param.registered->registration.name;
+        sketch << "]";
       }
     }
   });
-  return sketch;
+  return sketch.str();
 }
 
 std::vector<std::string> names_without_slices(const GradientStore& store) {

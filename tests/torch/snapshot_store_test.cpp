@@ -198,6 +198,10 @@ TEST_F(SnapshotStoreTest, WhatCannotBeStoredIsRefusedByNameBeforeAnythingIsWritt
   Model unnamed(1);
   unnamed.gradients.append_gradients_by_param_id(at::zeros({2}), 0, 4711);
   EXPECT_THAT([&] { store->snapshot(unnamed.gradients, {}); }, fails_with(ErrorCode::invalid_argument, "4711"));
+  Model elsewhere(1);  // in a group in which restore() would not look for it
+  elsewhere.gradients.append_gradients_by_param_id(at::zeros({10, 4}), 8, 1);
+  EXPECT_THAT([&] { store->snapshot(elsewhere.gradients, {}); },
+              fails_with(ErrorCode::invalid_argument, "\"embed\" cannot be stored: it has gradients in group 8"));
   EXPECT_THAT([&] { store->snapshot(Model(1).gradients, {.user_json = "{"}); }, fails_with(ErrorCode::invalid_argument));
   EXPECT_TRUE(store->list().empty());
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "store/rank-00000/snapshots"));
@@ -298,6 +302,31 @@ TEST_F(SnapshotStoreTest, EmptyGroupsAndAnEmptyStoreSurvive) {
   GradientStore nothing;
   EXPECT_NO_THROW(store->restore(empty.id(), nothing));
   EXPECT_NO_THROW(store->restore(reset.id(), gradients));
+}
+
+TEST_F(SnapshotStoreTest, GroupsComeBackInTheirOrderAndNoOthersDo) {
+  // First hit wins, so the order of groups shows where two hold the same param.
+  auto store = open();
+  const auto fill = [](GradientStore& gradients) {
+    gradients.register_param(1, "shared", 5, at::zeros({2}));
+    gradients.register_param(2, "absent", 0, at::zeros({2}));
+  };
+  GradientStore before;
+  fill(before);
+  before.append_gradients_by_param_id(at::full({2}, 5.0), 5, 1);
+  const auto only_group_5 = store->snapshot(before, {.step = 0});
+  before.append_gradients_by_param_id(at::full({2}, 0.0), 0, 1);
+  const auto both = store->snapshot(before, {.step = 1});
+  both.wait();
+
+  GradientStore after;
+  fill(after);
+  store->restore(both.id(), after);
+  EXPECT_EQ((*after.get_working_grad_by_param_id(1))[0].item<float>(), 5.0f);
+  store->restore(only_group_5.id(), after);
+  after.append_gradients_by_param_id(at::full({2}, 7.0), 7, 2);
+  after.append_gradients_by_param_id(at::full({2}, 0.5), 0, 2);
+  EXPECT_EQ((*after.get_working_grad_by_param_id(2))[0].item<float>(), 7.0f) << "group 0 came after group 7";
 }
 
 TEST_F(SnapshotStoreTest, FindAnswersWithTheNewestAttemptAndLatestGoesByIdNotByStep) {
