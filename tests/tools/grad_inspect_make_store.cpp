@@ -14,6 +14,7 @@
 #include "gradstore/error.h"
 
 using gradstore::Stage;
+using gradstore::testing::save;
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
