@@ -95,9 +95,9 @@ class SnapshotStore {
  public:
   /// Opens the store in `directory`, making it if there is none, and finishes what a crash left
   /// half-done: removes temporary files, adopts a whole file that was not yet in the index.
-  /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible} a
-  /// newer version, or another world size's rank; {corrupt} damage that open() must not paper over;
-  /// {io}; {invalid_argument} rank >= world_size.
+  /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible} the
+  /// folder holds something else, or a newer version's store; {corrupt} damage that open() must not
+  /// paper over; {io}; {invalid_argument} rank >= world_size.
   static std::unique_ptr<SnapshotStore> open(const std::filesystem::path& directory,
                                              StoreOptions options = {});
 

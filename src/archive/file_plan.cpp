@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "archive/fingerprint_record.h"
+#include "index/fingerprints_record.h"
 #include "index/layout_record.h"
 
 namespace gradstore::archive {
@@ -37,7 +37,8 @@ std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t m
   plan->layout_digest = digest;
   PartSizes sizes;
   sizes.layout = plan->layout_record.size();
-  sizes.fingerprints = encode(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size())).size();
+  sizes.fingerprints =
+      index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size())).size();
   sizes.manifest = slot;
   plan->skeleton = builder_->build(plan->layout, sizes);
   plan->metadata_digest = digest_of(plan->skeleton.metadata);

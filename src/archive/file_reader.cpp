@@ -1,7 +1,7 @@
 #include "archive/file_reader.h"
 
-#include "archive/fingerprint_record.h"
 #include "core/ensure.h"
+#include "index/fingerprints_record.h"
 #include "index/layout_record.h"
 
 namespace gradstore::archive {
@@ -79,7 +79,7 @@ FileReader::FileReader(io::FileSystem& files, const io::Path& path, const FileId
     refuse(path_, "seal and layout disagree about where things lie");
   }
   const auto fingerprints = read_region(seal_.fingerprints, "fingerprints");
-  fingerprints_ = naming(path_, [&] { return decode_fingerprints(fingerprints, layout_.slices.size()); });
+  fingerprints_ = naming(path_, [&] { return index::decode_fingerprints(fingerprints, layout_.slices); });
   const auto manifest = read_region(seal_.manifest, "manifest");
   manifest_ = naming(path_, [&] { return decode_manifest(manifest); });
   if (manifest_.id != seal_.id) refuse(path_, "seal and manifest disagree about the snapshot's id");

@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "archive/fingerprint_record.h"
 #include "core/ensure.h"
+#include "index/fingerprints_record.h"
 
 namespace gradstore::archive {
 
@@ -137,7 +137,7 @@ Seal FileWriter::finish(const Seal& identity, const std::string& manifest) {
   }
   drain();
 
-  const auto fingerprints = encode(fingerprints_);
+  const auto fingerprints = index::encode_fingerprints(fingerprints_);
   auto padded = manifest;
   padded.resize(placement.manifest.length, ' ');
   const auto digest_text = [](const std::string& text) { return digest_of(std::as_bytes(std::span(text))); };

@@ -5,10 +5,10 @@
 
 #include "core/ensure.h"
 #include "gradstore/error.h"
+#include "index/fingerprints_record.h"
 #include "index/index_impl.h"
 #include "index/key_codec.h"
 #include "index/layout_record.h"
-#include "index/statistics_page.h"
 
 namespace gradstore::index {
 
@@ -59,7 +59,7 @@ void Index::put_durable(const SnapshotRow& row, const Layout& layout,
   for (PageKey key{row.layout_digest, 0, id}; !fingerprints.empty(); ++key.page) {
     const auto page = fingerprints.first(std::min(kSlicesPerPage, fingerprints.size()));
     fingerprints = fingerprints.subspan(page.size());
-    database.put(batch, Family::pages, encode(key), encode_statistics_page(page));
+    database.put(batch, Family::pages, encode(key), encode_fingerprints(page));
   }
 
   if (!impl_->known_layouts.contains(row.layout_digest) &&

@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "gradstore/error.h"
+#include "index/fingerprints_record.h"
 #include "index/index_impl.h"
 #include "index/key_codec.h"
 #include "index/layout_record.h"
-#include "index/statistics_page.h"
 
 namespace gradstore::index {
 
@@ -143,15 +143,12 @@ std::vector<kernels::SliceFingerprint> IndexReader::fingerprints(const SnapshotR
       const auto bytes =
           database->get(Family::pages, encode(PageKey{row.layout_digest, page, row.info.id}));
       if (!bytes) throw Error(ErrorCode::corrupt, "it is not there");
-      const auto slices = decode_statistics_page(bytes_of(*bytes));
-      if (slices.size() != std::min(kSlicesPerPage, num_slices - all.size())) {
-        throw Error(ErrorCode::corrupt, "it has " + std::to_string(slices.size()) + " slices");
-      }
-      all.insert(all.end(), slices.begin(), slices.end());
+      const auto slices = std::span(layout.slices)
+                              .subspan(all.size())
+                              .first(std::min(kSlicesPerPage, num_slices - all.size()));
+      const auto of_page = decode_fingerprints(bytes_of(*bytes), slices);
+      all.insert(all.end(), of_page.begin(), of_page.end());
     });
-  }
-  for (std::size_t s = 0; s < num_slices; ++s) {
-    all[s].statistics.count = layout.slices[s].end - layout.slices[s].begin;
   }
   return all;
 }

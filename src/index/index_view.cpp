@@ -10,19 +10,17 @@
 
 // Looking while another process writes.
 //
-// Opening for reading lists the files it needs and then opens them one by one; the writer may
-// flush, compact or start a new manifest in between. Two things can go wrong, and both show in the
-// directory:
+// Opening to read lists the files it needs and then opens them one by one; the writer may flush,
+// compact or start a new manifest in between. Two things can go wrong; both show in the directory.
 //
-//   - Opening fails, because a file vanished or was half written. If the directory has changed
-//     since, that proves nothing and we try again. If it has not, the failure is real.
-//   - Opening succeeds, but without what was moved from a log to a table file meanwhile: the
-//   manifest
-//     was read before, the logs were listed after. If files came or went we try again.
+//   - It fails, because a file vanished or was half written. If the directory has changed since,
+//     that proves nothing and we try again. If it has not, the failure is real.
+//   - It succeeds, but without what moved from a log to a table file after it read the manifest and
+//     before it listed the logs. If files came or went, we try again.
 //
-// Not a RocksDB secondary instance: when the writer has flushed, that goes on answering from its
+// Not a RocksDB secondary instance: once the writer has flushed, that goes on answering from its
 // own memory with values that were overwritten or removed since, and it takes missing table files
-// for an earlier state of the index (7.8.3; IndexViewTest shows both).
+// for an earlier state of the index (7.8.3; IndexViewTest has a case of each).
 
 namespace gradstore::index {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,7 +27,11 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-/// Page of a snapshot's statistics. The snapshot comes last: the history of a page is one range.
+/// Consecutive slices whose fingerprints share an entry: few, so that the history of one param is a
+/// short range; some, so that a snapshot of many slices is not as many puts.
+inline constexpr std::size_t kSlicesPerPage = 16;
+
+/// Page of a snapshot's fingerprints. The snapshot comes last: the history of a page is one range.
 struct PageKey {
   Digest128 layout;
   std::uint32_t page = 0;

@@ -192,11 +192,11 @@ std::string encode(const Layout& layout) {
   const auto slice_padding = add_column<std::uint64_t>(
       builder, slices, [](const SliceSpec& slice) { return slice.padding; });
   fb::FinishLayoutBuffer(
-      builder,
-      fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind), group_id,
-                       group_in_store, param_name_end, param_names, param_group, param_dtype, param_presence,
-                       param_shape_end, param_shapes, param_slice_count, slice_dtype,
-                       slice_shape_end, slice_shapes, slice_begin, slice_end, slice_padding));
+      builder, fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind),
+                                group_id, group_in_store, param_name_end, param_names, param_group,
+                                param_dtype, param_presence, param_shape_end, param_shapes,
+                                param_slice_count, slice_dtype, slice_shape_end, slice_shapes,
+                                slice_begin, slice_end, slice_padding));
   return finished_record(builder);
 }
 

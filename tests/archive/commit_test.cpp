@@ -39,7 +39,15 @@ class CommitTest : public ::testing::Test {
 struct Failures {
   FaultyFileSystem::Mode mode;
   bool torn;
+  const char* where;          // a part of the paths that fail
+  std::size_t least_failed;   // saves that must have failed: open, reserve, two writes, sync, rename,
+                              // sync of the directory
+  std::size_t least_survived;
 };
+// Which of its own operations a save meets in the index depends on RocksDB's background threads; what
+// it does itself is a fixed list.
+constexpr auto kOnce = FaultyFileSystem::Mode::once;
+constexpr auto kSticky = FaultyFileSystem::Mode::sticky;
 class FailingSaveTest : public CommitTest, public ::testing::WithParamInterface<Failures> {};
 
 // Every operation of a save, files and index alike, fails once (or for good) and for each: the
@@ -53,7 +61,7 @@ TEST_P(FailingSaveTest, FailureAtAnyOperationLeavesTheSnapshotWholeOrAbsent) {
   std::size_t survived = 0;
   for (std::size_t nth = 1;; ++nth) {
     SCOPED_TRACE(nth);
-    files->arm(nth, GetParam().mode);
+    files->arm(nth, GetParam().mode, GetParam().where);
     std::optional<SnapshotId> acknowledged;
     std::string told;
     const auto job = testing::make_job(*archive_, {.step = 2, .seed = nth, .with_state = true});
@@ -99,15 +107,20 @@ TEST_P(FailingSaveTest, FailureAtAnyOperationLeavesTheSnapshotWholeOrAbsent) {
     acknowledged ? ++survived : ++failed;
     if (!fired) break;
   }
-  EXPECT_GE(failed, 12u) << "files, renames, directories and the index must all have failed";
-  RecordProperty("failed", static_cast<int>(failed));
-  RecordProperty("survived", static_cast<int>(survived));
+  EXPECT_GE(failed, GetParam().least_failed);
+  EXPECT_GE(survived, GetParam().least_survived);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, FailingSaveTest,
-                         ::testing::Values(Failures{FaultyFileSystem::Mode::once, false},
-                                           Failures{FaultyFileSystem::Mode::once, true},
-                                           Failures{FaultyFileSystem::Mode::sticky, false}));
+                         ::testing::Values(Failures{kOnce, false, "/snapshots", 7, 1},
+                                           Failures{kOnce, true, "/snapshots", 7, 1},
+                                           Failures{kOnce, true, "/state", 7, 1},
+                                           // A row that failed once is put again after a reopening.
+                                           Failures{kOnce, false, "/index", 0, 3},
+                                           Failures{kOnce, true, "/index", 0, 3},
+                                           Failures{kSticky, false, "/snapshots", 7, 1},
+                                           Failures{kSticky, false, "/index", 2, 1},
+                                           Failures{kSticky, false, "", 16, 1}));
 
 TEST_F(CommitTest, EverythingIsSyncedBeforeItIsRenamedAndRenamedBeforeTheRow) {
   const auto files = std::make_shared<FaultyFileSystem>();

@@ -20,8 +20,9 @@ class FaultyFileSystem::Script {
     {
       const std::lock_guard guard(mutex_);
       ++by_name_[name];
-      ++since_arm_;
-      const bool fails = armed_ && (mode_ == Mode::once ? since_arm_ == nth_ : since_arm_ >= nth_);
+      const bool meant = path.string().find(path_part_) != std::string::npos;
+      if (meant) ++since_arm_;
+      const bool fails = armed_ && meant && (mode_ == Mode::once ? since_arm_ == nth_ : since_arm_ >= nth_);
       log_.push_back(name + " " + path.string() + more);
       if (fails) {
         fired_ = true;
@@ -37,13 +38,14 @@ class FaultyFileSystem::Script {
     throw Error(ErrorCode::io, failure);
   }
 
-  void arm(std::size_t nth, Mode mode) {
+  void arm(std::size_t nth, Mode mode, std::string path_part) {
     const std::lock_guard guard(mutex_);
     armed_ = true;
     fired_ = false;
     since_arm_ = 0;
     nth_ = nth;
     mode_ = mode;
+    path_part_ = std::move(path_part);
   }
 
   void disarm() {
@@ -95,6 +97,7 @@ class FaultyFileSystem::Script {
   std::size_t since_arm_ = 0;
   std::size_t nth_ = 0;
   Mode mode_ = Mode::once;
+  std::string path_part_;
   Hook hook_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
   std::vector<std::string> log_;
@@ -145,7 +148,9 @@ class FaultyFileSystem::FaultyFile : public io::File {
 FaultyFileSystem::FaultyFileSystem(std::shared_ptr<io::FileSystem> base)
     : base_(std::move(base)), script_(std::make_shared<Script>()) {}
 
-void FaultyFileSystem::arm(std::size_t nth, Mode mode) { script_->arm(nth, mode); }
+void FaultyFileSystem::arm(std::size_t nth, Mode mode, std::string path_part) {
+  script_->arm(nth, mode, std::move(path_part));
+}
 void FaultyFileSystem::disarm() { script_->disarm(); }
 bool FaultyFileSystem::fired() const { return script_->fired(); }
 void FaultyFileSystem::set_torn_writes(bool torn) { script_->set_torn_writes(torn); }

@@ -28,8 +28,10 @@ class FaultyFileSystem : public io::FileSystem {
   explicit FaultyFileSystem(std::shared_ptr<io::FileSystem> base = io::posix_file_system());
 
   /// Makes the `nth` counted operation from now on (1: the next) throw Error{io, "injected failure
-  /// at operation <nth>: <operation> <path>"} without doing it. Replaces an earlier arm().
-  void arm(std::size_t nth, Mode mode = Mode::once);
+  /// at operation <nth>: <operation> <path>"} without doing it. Replaces an earlier arm(). Counts
+  /// only operations whose (first) path contains `path_part`: RocksDB's background threads make
+  /// their own calls whenever they like.
+  void arm(std::size_t nth, Mode mode = Mode::once, std::string path_part = {});
   void disarm();
   bool fired() const;  ///< Whether a failure was injected since the last arm().
 

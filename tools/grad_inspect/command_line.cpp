@@ -74,19 +74,19 @@ template <typename T>
 CLI::Option* add_choice(CLI::App& app, const std::string& flag, T& target,
                         const std::map<std::string, T>& choices, const std::string& help) {
   std::string names;
-  for (const auto& [name, value] : choices) names += (names.empty() ? "" : "|") + name;
+  for (const auto& [name, value] : choices) names.append(names.empty() ? "" : ", ").append(name);
   return app
       .add_option_function<std::string>(
           flag,
           [&target, &choices, flag, names](const std::string& name) {
             const auto found = choices.find(name);
             if (found == choices.end()) {
-              throw CLI::ValidationError(flag, name + " is not one of " + names);
+              throw CLI::ValidationError(flag, name + " is none of " + names);
             }
             target = found->second;
           },
-          help)
-      ->type_name(names);
+          help + ": " + names)
+      ->type_name("WHICH");
 }
 
 struct CommandLine {
@@ -105,13 +105,14 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
   command->add_option("STORE", address, kAddressHelp)->required()->type_name("");
   command->add_flag("--json", line.json, "One JSON document instead of text");
   command->add_flag("-q,--quiet", line.quiet, "No progress, no summary");
-  add_choice(*command, "--color", line.colour, kColourChoices, "Colours; auto: on a terminal");
+  add_choice(*command, "--color", line.colour, kColourChoices, "Colours");
   command->footer(examples);
   return command;
 }
 
 void define(CLI::App& app, CommandLine& line) {
   app.require_subcommand(1);
+  app.get_formatter()->label("REQUIRED", "");
   app.footer(kOverview);
   app.set_version_flag("--version", "grad-inspect " GRADSTORE_VERSION);
   app.failure_message([](const CLI::App* of, const CLI::Error& error) {
@@ -127,13 +128,10 @@ void define(CLI::App& app, CommandLine& line) {
 
   auto* ls = add_command(app, line, "ls", "Groups, params and slices of a snapshot",
                          line.ls.address, kLsExamples);
-  auto* long_form = ls->add_flag("-l,--long", line.ls.long_form,
-                                 "Each slice, with dtype, shape, range and statistics");
-  auto* sort = add_choice(*ls, "--sort", line.ls.sort, kSortKeys,
-                          "Order of the lines; numbers: greatest first");
-  ls->add_flag("--snapshots", line.ls.snapshots, "List snapshots instead")
-      ->excludes(long_form)
-      ->excludes(sort);
+  ls->add_flag("-l,--long", line.ls.long_form,
+               "Each slice, with dtype, shape, range and statistics");
+  add_choice(*ls, "--sort", line.ls.sort, kSortKeys, "Greatest first, but names from a to z");
+  ls->add_flag("--snapshots", line.ls.snapshots, "List snapshots instead");
 
   auto* show = add_command(app, line, "show", "All that is known of a snapshot's params",
                            line.show.address, kShowExamples);

@@ -177,8 +177,9 @@ std::string duration_text(std::int64_t ns) {
   const auto seconds = ns / 1'000'000'000;
   const auto pair = [](std::int64_t large, const char* unit, std::int64_t small,
                        const char* small_unit) {
-    auto text = std::to_string(large) + " " + unit;
-    if (small != 0) text += " " + std::to_string(small) + " " + small_unit;
+    auto text = std::to_string(large);
+    text.append(" ").append(unit);
+    if (small != 0) text.append(" ").append(std::to_string(small)).append(" ").append(small_unit);
     return text;
   };
   if (seconds < 60) return std::to_string(seconds) + " s";

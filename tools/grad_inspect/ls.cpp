@@ -63,15 +63,22 @@ void add_param_lines(std::vector<Line>& lines, const IndexedSnapshot& snapshot, 
   }
 }
 
-// Groups that have no param at all would not be seen otherwise.
-void add_empty_groups(std::vector<Line>& lines, const IndexedSnapshot& snapshot,
-                      const Selector& selector) {
-  if (selector.param) return;
-  std::set<std::uint32_t> used;
-  for (const auto& param : snapshot.layout.params) used.insert(param.group);
-  for (std::uint32_t g = 0; g < snapshot.layout.groups.size(); ++g) {
-    const auto id = snapshot.layout.groups[g].id;
-    if (used.contains(g) || (selector.group && !selector.group->contains(id))) continue;
+// All lines of a snapshot, in the layout's order.
+void add_lines(std::vector<Line>& lines, const IndexedSnapshot& snapshot, const Selector& selector,
+               bool long_form) {
+  const auto& layout = snapshot.layout;
+  const auto params = select_params(snapshot, selector);
+  auto p = params.begin();  // Params are sorted by group.
+  std::size_t next = 0;
+  for (std::uint32_t g = 0; g < layout.groups.size(); ++g) {
+    bool empty = true;
+    for (; next < layout.params.size() && layout.params[next].group == g; ++next) empty = false;
+    for (; p != params.end() && layout.params[*p].group == g; ++p) {
+      add_param_lines(lines, snapshot, *p, long_form);
+    }
+    // A group that has no param at all would not be seen otherwise.
+    const auto id = layout.groups[g].id;
+    if (!empty || selector.param || (selector.group && !selector.group->contains(id))) continue;
     Line line;
     line.rank = snapshot.rank->rank;
     line.group = id;
@@ -147,7 +154,7 @@ std::vector<Cell> long_cells(const Line& line) {
           {range_text(*line.slice)},
           {human_bytes(line.bytes)},
           {short_number(std::sqrt(line.sum_of_squares))},
-          {short_number(line.absmax)},
+          std::isnan(line.absmax) ? Cell{"-", Look::dim} : Cell{short_number(line.absmax)},
           count(line.nan, Look::bad),
           count(line.inf, Look::bad),
           count(line.zero, Look::plain)};
@@ -269,10 +276,7 @@ ExitStatus ls(const LsOptions& options, const Output& output) {
   }
   std::vector<Line> lines;
   for (const auto& snapshot : snapshots) {
-    for (const auto p : select_params(snapshot, address.selector)) {
-      add_param_lines(lines, snapshot, p, options.long_form);
-    }
-    add_empty_groups(lines, snapshot, address.selector);
+    add_lines(lines, snapshot, address.selector, options.long_form);
   }
   if (lines.empty() && (address.selector.param || address.selector.group)) {
     throw Error(ErrorCode::not_found, "Snapshot " + to_string(newest.ranks.front().row.info.id) +

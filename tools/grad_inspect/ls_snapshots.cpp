@@ -26,6 +26,10 @@ std::string companion_text(const SnapshotInfo& info) {
 }  // namespace
 
 ExitStatus ls_snapshots(const LsOptions& options, const Output& output) {
+  if (options.long_form || options.sort != SortKey::layout) {
+    throw Error(ErrorCode::invalid_argument,
+                "--snapshots lists snapshots, by id: --long and --sort do not apply");
+  }
   const auto address = parse_address(options.address);
   refuse_part_keys(address, "ls --snapshots");
   auto store = open_store(address);

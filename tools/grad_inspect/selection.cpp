@@ -187,7 +187,7 @@ void print_heading(std::ostream& out, const Style& style, const Newest& newest,
     std::string where;
     if (newest.ranks.size() > 1) {
       where = " on rank";
-      for (const auto rank : ranks) where += " " + std::to_string(rank);
+      for (const auto rank : ranks) where.append(" ").append(std::to_string(rank));
     }
     if (state == SnapshotState::damaged) {
       out << style.apply(Look::bad, "damaged" + where) << ": a file is missing or cut short; see "

@@ -121,7 +121,8 @@ void print_slice(const Item& item, const std::optional<ElementRange>& values,
   add_statistics(list, indexed.fingerprints[*item.slice]);
   if (item.subject->file) {
     const auto& extent = item.subject->file->placement().slice_extents[*item.slice];
-    if (extent.length > 0) list.add("in the file", {"at byte " + std::to_string(extent.offset)});
+    list.add("file", {visible_text(item.subject->file->path().string())});
+    if (extent.length > 0) list.add("", {"from byte " + with_thousands(extent.offset)});
   }
   if (!values) {
     list.print(output.out, output.style, 4);
@@ -144,34 +145,26 @@ std::string manifest_text(const archive::FileReader& file) {
   return text;
 }
 
-void print_card(const Newest& newest, const std::vector<Subject>& subjects, const Address& address,
-                const ShowOptions& options, const Output& output) {
-  print_heading(output.out, output.style, newest, address);
-  for (const auto& subject : subjects) {
-    const auto& row = subject.indexed.row;
-    FactList list;
-    list.add("rank",
-             {std::to_string(row.info.rank) + " of " + std::to_string(row.info.world_size)});
-    list.add("file",
-             {visible_text(subject.indexed.rank->paths.gradients_file(row.info.id).string())});
-    list.add("", {human_bytes(row.info.file_bytes) + ", of which gradients " +
-                  human_bytes(row.info.gradient_bytes)});
-    if (row.info.state_id) {
-      list.add("companion",
-               {visible_text(subject.indexed.rank->paths.state_file(*row.info.state_id).string())});
-      list.add("", {human_bytes(row.info.state_file_bytes)});
-    }
-    list.add("contents",
-             {plural(row.info.num_groups, "group") + ", " + plural(row.info.num_params, "param") +
-              ", " + plural(row.info.num_slices, "slice")});
-    list.add("loss scale", {short_number(row.info.metadata.loss_scale)});
-    list.add("root digest", {to_string(row.root_digest)});
-    if (row.info.pinned) list.add("pinned", {"yes: retention keeps it"});
-    list.print(output.out, output.style, 2);
-    if (options.manifest) {
-      output.out << '\n' << visible_lines(manifest_text(*subject.file)) << '\n';
-    }
+void print_facts(const IndexedSnapshot& snapshot, const Output& output) {
+  const auto& row = snapshot.row;
+  const auto path_text = [](const io::Path& path) { return visible_text(path.string()); };
+  FactList list;
+  list.add("rank",
+           {std::to_string(row.info.rank) + ", world size " + std::to_string(row.info.world_size)});
+  list.add("file", {path_text(snapshot.rank->paths.gradients_file(row.info.id))});
+  list.add("", {human_bytes(row.info.file_bytes) + ", of which gradients " +
+                human_bytes(row.info.gradient_bytes)});
+  if (row.info.state_id) {
+    list.add("companion state", {path_text(snapshot.rank->paths.state_file(*row.info.state_id))});
+    list.add("", {human_bytes(row.info.state_file_bytes)});
   }
+  list.add("contents",
+           {plural(row.info.num_groups, "group") + ", " + plural(row.info.num_params, "param") +
+            ", " + plural(row.info.num_slices, "slice")});
+  list.add("loss scale", {short_number(row.info.metadata.loss_scale)});
+  list.add("root digest", {to_string(row.root_digest)});
+  if (row.info.pinned) list.add("pinned", {"yes: retention keeps it"});
+  list.print(output.out, output.style, 2);
 }
 
 void print_items(const std::vector<Item>& items, std::size_t shown, bool several_ranks,
@@ -267,13 +260,17 @@ ExitStatus show(const ShowOptions& options, const Output& output) {
   if (output.json) {
     print_json(store, subjects, items, shown, options, values, output);
   } else {
-    print_card(newest, subjects, address, options, output);
+    print_heading(output.out, output.style, newest, address);
+    for (const auto& subject : subjects) {
+      if (!of_params) print_facts(subject.indexed, output);
+      if (options.manifest) {
+        output.out << '\n' << visible_lines(manifest_text(*subject.file)) << '\n';
+      }
+    }
     print_items(items, shown, subjects.size() > 1, values, output);
     if (!of_params) {
-      output.out << '\n'
-                 << output.style.apply(Look::dim,
-                                       "for a param, add param= to the address: STORE@param=NAME")
-                 << '\n';
+      const auto* hint = "for a param, add its name to the address: STORE@param=NAME";
+      output.out << '\n' << output.style.apply(Look::dim, hint) << '\n';
     }
   }
   return damaged ? ExitStatus::damaged : ExitStatus::fine;

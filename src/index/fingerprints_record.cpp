@@ -1,18 +1,17 @@
-#include "index/statistics_page.h"
+#include "index/fingerprints_record.h"
 
-#include <schemas/statistics_page_generated.h>
+#include <schemas/fingerprints_generated.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "core/ensure.h"
 #include "index/record.h"
 
 namespace gradstore::index {
 
 namespace {
 
-constexpr RecordKind kKind{"Statistics page", "GSPG", 1};
+constexpr RecordKind kKind{"Fingerprints record", "GSFP", 1};
 constexpr std::size_t kDigestBytes = sizeof(Digest128::bytes);
 
 template <class T>
@@ -38,11 +37,11 @@ flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> add_digests(
 
 }  // namespace
 
-std::string encode_statistics_page(std::span<const kernels::SliceFingerprint> slices) {
+std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> slices) {
   using kernels::Statistics;
-  ensure(!slices.empty() && slices.size() <= kSlicesPerPage, "a page has 1 to 16 slices");
+  require_encodable(kKind, 512 + 88 * slices.size());
 
-  flatbuffers::FlatBufferBuilder builder(2048);
+  flatbuffers::FlatBufferBuilder builder(512 + 88 * slices.size());
   builder.ForceDefaults(true);
   const auto digest = add_digests(builder, slices);
   const auto nan = add_column(builder, slices, &Statistics::nan);
@@ -53,15 +52,16 @@ std::string encode_statistics_page(std::span<const kernels::SliceFingerprint> sl
   const auto max = add_column(builder, slices, &Statistics::max);
   const auto sum = add_column(builder, slices, &Statistics::sum);
   const auto sum_of_squares = add_column(builder, slices, &Statistics::sum_of_squares);
-  fb::FinishStatisticsPageBuffer(
-      builder, fb::CreateStatisticsPage(builder, kKind.version, digest, nan, positive_infinity,
-                                        negative_infinity, zero, min, max, sum, sum_of_squares));
+  fb::FinishFingerprintsBuffer(
+      builder, fb::CreateFingerprints(builder, kKind.version, digest, nan, positive_infinity,
+                                      negative_infinity, zero, min, max, sum, sum_of_squares));
   return finished_record(builder);
 }
 
-std::vector<kernels::SliceFingerprint> decode_statistics_page(std::span<const std::byte> bytes) {
+std::vector<kernels::SliceFingerprint> decode_fingerprints(std::span<const std::byte> bytes,
+                                                           std::span<const SliceSpec> slices) {
   const VerifiedRecord record(bytes, kKind);
-  const auto& root = record.root<fb::StatisticsPage>();
+  const auto& root = record.root<fb::Fingerprints>();
   const auto digest = record.column(root.digest());
   const auto nan = record.column(root.nan());
   const auto positive_infinity = record.column(root.positive_infinity());
@@ -71,15 +71,16 @@ std::vector<kernels::SliceFingerprint> decode_statistics_page(std::span<const st
   const auto max = record.column(root.max());
   const auto sum = record.column(root.sum());
   const auto sum_of_squares = record.column(root.sum_of_squares());
-  if (nan.empty() || nan.size() > kSlicesPerPage) record.refuse("a page has 1 to 16 slices");
-  record.require_size(nan.size(), positive_infinity, negative_infinity, zero, min, max, sum,
+  record.require_size(slices.size(), nan, positive_infinity, negative_infinity, zero, min, max, sum,
                       sum_of_squares);
-  record.require_size(nan.size() * kDigestBytes, digest);
+  record.require_size(slices.size() * kDigestBytes, digest);
 
-  std::vector<kernels::SliceFingerprint> slices(nan.size());
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    std::memcpy(slices[i].digest.bytes.data(), digest.data() + i * kDigestBytes, kDigestBytes);
-    auto& statistics = slices[i].statistics;
+  std::vector<kernels::SliceFingerprint> fingerprints(slices.size());
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
+    std::memcpy(fingerprints[i].digest.bytes.data(), digest.data() + i * kDigestBytes,
+                kDigestBytes);
+    auto& statistics = fingerprints[i].statistics;
+    statistics.count = slices[i].end - slices[i].begin;
     statistics.nan = nan[i];
     statistics.positive_infinity = positive_infinity[i];
     statistics.negative_infinity = negative_infinity[i];
@@ -90,7 +91,7 @@ std::vector<kernels::SliceFingerprint> decode_statistics_page(std::span<const st
     statistics.sum = sum[i];
     statistics.sum_of_squares = sum_of_squares[i];
   }
-  return slices;
+  return fingerprints;
 }
 
 }  // namespace gradstore::index

@@ -1,68 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
+#include <span>
+#include <string>
 
-#include "archive/fingerprint_record.h"
 #include "archive/manifest.h"
 #include "support/fails_with.h"
 
 namespace gradstore::archive {
 namespace {
 
-using kernels::SliceFingerprint;
-
-std::vector<SliceFingerprint> sample_fingerprints() {
-  std::vector<SliceFingerprint> all(3);
-  all[0].digest = digest_of({});
-  all[0].statistics = {10, 1, 2, 3, 4, -1.5, 2.5, 2.5, 7.25, 99.0};
-  all[2].statistics.sum = INFINITY;
-  return all;  // number 1: all defaults, NaN extremes
-}
-
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-TEST(FingerprintRecordTest, RoundTripsBitForBit) {
-  const auto all = sample_fingerprints();
-  const auto read = decode_fingerprints(bytes_of(encode(all)), all.size());
-  ASSERT_EQ(read.size(), all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(read[i].digest, all[i].digest);
-    EXPECT_EQ(std::memcmp(&read[i].statistics, &all[i].statistics, sizeof all[i].statistics), 0) << i;
-  }
-}
-
-TEST(FingerprintRecordTest, SizeDependsOnTheNumberOfSlicesAlone) {
-  EXPECT_EQ(encode(sample_fingerprints()).size(), encode(std::vector<SliceFingerprint>(3)).size());
-}
-
-TEST(FingerprintRecordTest, AnotherNumberOfSlicesIsCorrupt) {
-  const auto record = encode(sample_fingerprints());
-  for (const std::size_t slices : {0, 2, 4}) {
-    EXPECT_THAT([&] { decode_fingerprints(bytes_of(record), slices); }, testing::fails_with(ErrorCode::corrupt));
-  }
-}
-
-TEST(FingerprintRecordTest, EveryTruncationIsCorrupt) {
-  const auto record = encode(sample_fingerprints());
-  for (std::size_t length = 0; length < record.size(); ++length) {
-    EXPECT_THAT([&] { decode_fingerprints(bytes_of(record).first(length), 3); },
-                testing::fails_with(ErrorCode::corrupt)) << length;
-  }
-}
-
-TEST(FingerprintRecordTest, FlippedBitsNeverCrash) {
-  auto record = encode(sample_fingerprints());
-  for (std::size_t bit = 0; bit < 8 * record.size(); ++bit) {
-    record[bit / 8] = static_cast<char>(record[bit / 8] ^ (1 << bit % 8));
-    try {
-      EXPECT_EQ(decode_fingerprints(bytes_of(record), 3).size(), 3u);
-    } catch (const Error&) {
-      // Noticed by the structure; otherwise the region's digest would.
-    }
-    record[bit / 8] = static_cast<char>(record[bit / 8] ^ (1 << bit % 8));
-  }
-}
 
 Manifest sample_manifest() {
   Manifest manifest;
