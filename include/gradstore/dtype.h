@@ -21,7 +21,8 @@ enum class DType : std::uint8_t {
   uint8 = 9,
 };
 
-/// Name as in PyTorch and numpy: "float32", "bfloat16", ...; "invalid" for a value outside the enum.
+/// Name as in PyTorch and numpy: "float32", "bfloat16", ...; "invalid" for a value outside the
+/// enum.
 std::string_view name_of(DType dtype) noexcept;
 
 /// Bytes of one element; 0 for a value outside the enum.

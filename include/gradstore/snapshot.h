@@ -36,11 +36,11 @@ std::optional<Stage> stage_from_code(std::uint8_t code) noexcept;
 
 /// What the training loop says about a snapshot. Copied when snapshot() is called.
 struct SnapshotMetadata {
-  std::uint64_t step = 0;                ///< Optimizer step, from 0.
-  std::uint32_t micro_step = 0;          ///< Backward passes done in this accumulation window, 0..K.
+  std::uint64_t step = 0;        ///< Optimizer step, from 0.
+  std::uint32_t micro_step = 0;  ///< Backward passes done in this accumulation window, 0..K.
   std::uint32_t accumulation_steps = 1;  ///< K: backward passes per optimizer step.
   Stage stage = Stage::post_reduce;
-  double loss_scale = 1.0;     ///< Factor on the loss that the stored gradients still carry.
+  double loss_scale = 1.0;       ///< Factor on the loss that the stored gradients still carry.
   std::string user_json = "{}";  ///< Any JSON object of the caller's, e.g. the data position.
 };
 
@@ -61,15 +61,15 @@ struct SnapshotInfo {
   SnapshotMetadata metadata;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  std::int64_t created_unix_ns = 0;   ///< Wall clock at snapshot(), UTC.
+  std::int64_t created_unix_ns = 0;  ///< Wall clock at snapshot(), UTC.
   std::uint64_t num_groups = 0;
   std::uint64_t num_params = 0;
   std::uint64_t num_slices = 0;
-  std::uint64_t gradient_bytes = 0;   ///< Logical bytes of all slices, without padding of the file.
-  std::uint64_t file_bytes = 0;       ///< Length of the gradient file.
+  std::uint64_t gradient_bytes = 0;  ///< Logical bytes of all slices, without padding of the file.
+  std::uint64_t file_bytes = 0;      ///< Length of the gradient file.
   std::optional<SnapshotId> state_id;  ///< Whose companion state file belongs to it; none without.
   std::uint64_t state_file_bytes = 0;
-  bool pinned = false;                ///< Kept by retention whatever its age.
+  bool pinned = false;  ///< Kept by retention whatever its age.
 };
 
 }  // namespace gradstore

@@ -41,14 +41,14 @@ enum class WhenFull {
 };
 
 struct StoreOptions {
-  std::string run_name = {};      ///< For people; kept when the store is created. Default: none.
-  std::uint32_t rank = 0;         ///< This process's rank.
-  std::uint32_t world_size = 1;   ///< Ranks of the job.
+  std::string run_name = {};     ///< For people; kept when the store is created. Default: none.
+  std::uint32_t rank = 0;        ///< This process's rank.
+  std::uint32_t world_size = 1;  ///< Ranks of the job.
   /// Memory for captured but unwritten bytes. Default: 0 = as much as two snapshots need, at most a
   /// quarter of RAM. A snapshot larger than this is captured in waves, at the speed of the disk.
   std::uint64_t staging_bytes = 0;
   WhenFull when_full = WhenFull::wait;
-  bool verify_on_read = true;     ///< Check each slice's digest whenever it is read. Default: yes.
+  bool verify_on_read = true;  ///< Check each slice's digest whenever it is read. Default: yes.
   /// Called on the writer thread for each snapshot that failed, after its files were removed. Must
   /// not throw and must not call the store.
   std::function<void(const SnapshotId&, const Error&)> on_error = {};
@@ -85,19 +85,22 @@ struct RestoreOptions {
 
 /// What restore() left out; both empty unless RestoreOptions::partial.
 struct RestoreReport {
-  std::vector<std::string> missing;     ///< Registered in the target, not in the snapshot: left without gradient.
-  std::vector<std::string> unexpected;  ///< In the snapshot, not registered in the target: left out.
+  std::vector<std::string>
+      missing;  ///< Registered in the target, not in the snapshot: left without gradient.
+  std::vector<std::string>
+      unexpected;  ///< In the snapshot, not registered in the target: left out.
 };
 
 /// One rank's store, open for writing. One process per rank directory; safe to call from several
-/// threads. In a forked child every call throws Error{invalid_argument} and destruction does nothing.
+/// threads. In a forked child every call throws Error{invalid_argument} and destruction does
+/// nothing.
 class SnapshotStore {
  public:
   /// Opens the store in `directory`, making it if there is none, and finishes what a crash left
   /// half-done: removes temporary files, adopts a whole file that was not yet in the index.
-  /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible} the
-  /// folder holds something else, or a newer version's store; {corrupt} damage that open() must not
-  /// paper over; {io}; {invalid_argument} rank >= world_size.
+  /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible}
+  /// the folder holds something else, or a newer version's store; {corrupt} damage that open() must
+  /// not paper over; {io}; {invalid_argument} rank >= world_size.
   static std::unique_ptr<SnapshotStore> open(const std::filesystem::path& directory,
                                              StoreOptions options = {});
 
@@ -107,14 +110,17 @@ class SnapshotStore {
   SnapshotStore& operator=(const SnapshotStore&) = delete;
 
   /// Captures all gradients of `gradients`, `metadata` and, if given, `state`, and returns when all
-  /// is copied: the caller may change any of it at once. Writing goes on in the background; snapshots
-  /// are committed in the order of their ids.
+  /// is copied: the caller may change any of it at once. Writing goes on in the background;
+  /// snapshots are committed in the order of their ids.
   ///
   /// Units:  whatever the store holds at metadata.stage; nothing is scaled or converted.
-  /// Errors: {invalid_argument} a tensor that cannot be stored or a param without a name, naming it;
+  /// Errors: {invalid_argument} a tensor that cannot be stored or a param without a name, naming
+  /// it;
   ///         {busy} as WhenFull says; {io} too little disk space (naming bytes needed and free), or
-  ///         the failure of an earlier snapshot that nobody has been told of. Nothing is captured then.
-  /// Cost:   one memcpy of all bytes (one copy from the device); peak memory StoreOptions::staging_bytes.
+  ///         the failure of an earlier snapshot that nobody has been told of. Nothing is captured
+  ///         then.
+  /// Cost:   one memcpy of all bytes (one copy from the device); peak memory
+  /// StoreOptions::staging_bytes.
   Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata);
   Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata,
                   const CompanionState& state);
@@ -131,18 +137,19 @@ class SnapshotStore {
 
   /// Replaces all gradients of `gradients` by the snapshot's: same groups, order, slices, bits.
   ///
-  /// Params are matched by name, never by order or id; `gradients` must have them registered. Nothing
-  /// is changed unless all of it was read and checked.
-  /// Errors: {not_found} no such snapshot; {incompatible} names (missing and unexpected ones are
+  /// Params are matched by name, never by order or id; `gradients` must have them registered.
+  /// Nothing is changed unless all of it was read and checked. Errors: {not_found} no such
+  /// snapshot; {incompatible} names (missing and unexpected ones are
   ///         listed), shapes, dtypes, groups, world size or partitioning differ; {corrupt} naming
   ///         file, param and slice; {io}.
   RestoreReport restore(SnapshotId id, GradientStore& gradients, RestoreOptions options = {}) const;
 
-  /// The companion state of snapshot `id`, on the CPU. Errors: {not_found} no snapshot or no state; {corrupt}; {io}.
+  /// The companion state of snapshot `id`, on the CPU. Errors: {not_found} no snapshot or no state;
+  /// {corrupt}; {io}.
   CompanionState read_state(SnapshotId id) const;
 
-  /// One slice: shape and dtype as stored, padding included; a contiguous CPU tensor of its own memory.
-  /// Errors: {not_found} snapshot, param or slice; {corrupt} naming file and slice; {io}.
+  /// One slice: shape and dtype as stored, padding included; a contiguous CPU tensor of its own
+  /// memory. Errors: {not_found} snapshot, param or slice; {corrupt} naming file and slice; {io}.
   at::Tensor read(SnapshotId id, const std::string& param, std::uint32_t slice = 0) const;
 
   /// Keeps a snapshot from being removed by retention, durably. Errors: {not_found}.

@@ -55,14 +55,17 @@ void AsyncWriter::run() {
   }
 }
 
-void AsyncWriter::keep_failure(const std::shared_ptr<SnapshotJob>& job, std::exception_ptr failure) {
+void AsyncWriter::keep_failure(const std::shared_ptr<SnapshotJob>& job,
+                               std::exception_ptr failure) {
   // An abandoned capture was told by snapshot() itself.
-  const bool told = job->gradients.blocks.abandoned() || (job->state && job->state->blocks.abandoned());
+  const bool told =
+      job->gradients.blocks.abandoned() || (job->state && job->state->blocks.abandoned());
   if (!told) {
     try {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
-      log::error("snapshot failed", {{"snapshot", to_string(job->manifest.id)}, {"error", error.what()}});
+      log::error("snapshot failed",
+                 {{"snapshot", to_string(job->manifest.id)}, {"error", error.what()}});
       if (on_error_) on_error_(job->manifest.id, error);
     } catch (...) {
       // write() throws nothing else.

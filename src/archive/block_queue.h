@@ -33,9 +33,7 @@ class BlockQueue {
   /// The next block; nothing when all were taken, or when the capture was abandoned.
   std::optional<io::Block> pop() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] {
-      return abandoned_ || finished_ || (open_ && !blocks_.empty());
-    });
+    changed_.wait(lock, [this] { return abandoned_ || finished_ || (open_ && !blocks_.empty()); });
     if (abandoned_ || blocks_.empty()) return std::nullopt;
     auto block = std::move(blocks_.front());
     blocks_.pop_front();

@@ -61,14 +61,17 @@ void commit(const PendingSnapshot& pending, const index::SnapshotRow& row, io::F
   try {
     put_row(pending, row, index);
   } catch (const Error& error) {
-    throw Error(error.code(), "Snapshot " + to_string(row.info.id) + " is written (" +
-                                  pending.gradients.final.string() +
-                                  ") but its index row failed: outcome unknown until the next open, "
-                                  "which adopts the file if it is whole: " + error.what());
+    throw Error(error.code(),
+                "Snapshot " + to_string(row.info.id) + " is written (" +
+                    pending.gradients.final.string() +
+                    ") but its index row failed: outcome unknown until the next open, "
+                    "which adopts the file if it is whole: " +
+                    error.what());
   }
 }
 
-void discard_and_rethrow(const Error& error, const PendingSnapshot& pending, io::FileSystem& files) {
+void discard_and_rethrow(const Error& error, const PendingSnapshot& pending,
+                         io::FileSystem& files) {
   try {
     for (const auto* file : {&pending.gradients, pending.state ? &*pending.state : nullptr}) {
       if (file == nullptr) continue;
@@ -78,8 +81,8 @@ void discard_and_rethrow(const Error& error, const PendingSnapshot& pending, io:
     }
   } catch (const Error& second) {
     throw Error(error.code(), std::string(error.what()) + "; then removing " +
-                                  pending.gradients.final.string() + " failed as well (" + second.what() +
-                                  "): outcome unknown until the next open");
+                                  pending.gradients.final.string() + " failed as well (" +
+                                  second.what() + "): outcome unknown until the next open");
   }
   throw error;
 }

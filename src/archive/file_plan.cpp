@@ -38,7 +38,8 @@ std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t m
   PartSizes sizes;
   sizes.layout = plan->layout_record.size();
   sizes.fingerprints =
-      index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size())).size();
+      index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size()))
+          .size();
   sizes.manifest = slot;
   plan->skeleton = builder_->build(plan->layout, sizes);
   plan->metadata_digest = digest_of(plan->skeleton.metadata);

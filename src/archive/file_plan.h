@@ -18,13 +18,14 @@ struct FilePlan {
   std::string layout_record;
   Digest128 layout_digest;
   Skeleton skeleton;
-  Digest128 metadata_digest;  ///< Of skeleton.metadata.
+  Digest128 metadata_digest;     ///< Of skeleton.metadata.
   std::uint64_t data_bytes = 0;  ///< Of all slices, without gaps.
 
   const Placement& placement() const { return skeleton.placement; }
 };
 
-/// Plans files; keeps the last few plans, because a job has a handful of layouts and many snapshots.
+/// Plans files; keeps the last few plans, because a job has a handful of layouts and many
+/// snapshots.
 class FilePlanner {
  public:
   explicit FilePlanner(std::unique_ptr<SkeletonBuilder> builder);

@@ -27,9 +27,11 @@ auto naming(const io::Path& path, F f) {
 void check_identity(const io::Path& path, const Seal& seal, const FileIdentity& expected) {
   if (seal.store != expected.store) refuse(path, "belongs to another store (its uuid differs)");
   if (seal.rank != expected.rank) {
-    refuse(path, "belongs to rank " + std::to_string(seal.rank) + ", not " + std::to_string(expected.rank));
+    refuse(path, "belongs to rank " + std::to_string(seal.rank) + ", not " +
+                     std::to_string(expected.rank));
   }
-  if (seal.id != expected.id) refuse(path, "is snapshot " + to_string(seal.id) + "'s file under another name");
+  if (seal.id != expected.id)
+    refuse(path, "is snapshot " + to_string(seal.id) + "'s file under another name");
   if (seal.kind != expected.kind) {
     refuse(path, expected.kind == LayoutKind::gradients ? "holds companion state, not gradients"
                                                         : "holds gradients, not companion state");
@@ -40,21 +42,24 @@ void check_identity(const io::Path& path, const Seal& seal, const FileIdentity& 
 void check_bounds(const io::Path& path, const Seal& seal, std::uint64_t length) {
   if (length != seal.file_length) {
     refuse(path, "is " + std::to_string(length) + " bytes long instead of " +
-                     std::to_string(seal.file_length) + (length < seal.file_length ? " (truncated)" : ""));
+                     std::to_string(seal.file_length) +
+                     (length < seal.file_length ? " (truncated)" : ""));
   }
   for (const auto* region : {&seal.metadata, &seal.layout, &seal.fingerprints, &seal.manifest}) {
     if (region->extent.offset > length || region->extent.length > length - region->extent.offset) {
       refuse(path, "Seal: a region lies outside the file");
     }
   }
-  if (seal.manifest.extent.length > kLongestManifest) refuse(path, "Seal: the manifest is too long");
+  if (seal.manifest.extent.length > kLongestManifest)
+    refuse(path, "Seal: the manifest is too long");
 }
 
 }  // namespace
 
 std::string describe_slice(const Layout& layout, std::size_t number) {
   const auto& slice = layout.slices[number];
-  return "param " + printable(layout.params[slice.param].name) + ", slice " + std::to_string(slice.position);
+  return "param " + printable(layout.params[slice.param].name) + ", slice " +
+         std::to_string(slice.position);
 }
 
 FileReader::FileReader(io::FileSystem& files, const io::Path& path, const FileIdentity& expected)
@@ -79,7 +84,8 @@ FileReader::FileReader(io::FileSystem& files, const io::Path& path, const FileId
     refuse(path_, "seal and layout disagree about where things lie");
   }
   const auto fingerprints = read_region(seal_.fingerprints, "fingerprints");
-  fingerprints_ = naming(path_, [&] { return index::decode_fingerprints(fingerprints, layout_.slices); });
+  fingerprints_ =
+      naming(path_, [&] { return index::decode_fingerprints(fingerprints, layout_.slices); });
   const auto manifest = read_region(seal_.manifest, "manifest");
   manifest_ = naming(path_, [&] { return decode_manifest(manifest); });
   if (manifest_.id != seal_.id) refuse(path_, "seal and manifest disagree about the snapshot's id");
@@ -88,7 +94,8 @@ FileReader::FileReader(io::FileSystem& files, const io::Path& path, const FileId
 std::vector<std::byte> FileReader::read_region(const Region& region, const char* name) const {
   std::vector<std::byte> bytes(region.extent.length);
   read(region.extent.offset, bytes);
-  if (digest_of(bytes) != region.digest) refuse(path_, std::string("the ") + name + " record is damaged");
+  if (digest_of(bytes) != region.digest)
+    refuse(path_, std::string("the ") + name + " record is damaged");
   return bytes;
 }
 

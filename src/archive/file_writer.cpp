@@ -41,8 +41,12 @@ std::size_t block_length(const Placement& placement, std::size_t number) {
 
 FileWriter::FileWriter(io::FileSystem& files, io::WorkerPool& workers, io::Path temporary,
                        std::shared_ptr<const FilePlan> plan, std::atomic<std::uint64_t>& written)
-    : workers_(workers), temporary_(std::move(temporary)), plan_(std::move(plan)), written_(written),
-      file_(create(files, temporary_)), fingerprints_(plan_->layout.slices.size()) {
+    : workers_(workers),
+      temporary_(std::move(temporary)),
+      plan_(std::move(plan)),
+      written_(written),
+      file_(create(files, temporary_)),
+      fingerprints_(plan_->layout.slices.size()) {
   file_->allocate(plan_->placement().file_length);
 }
 
@@ -140,7 +144,9 @@ Seal FileWriter::finish(const Seal& identity, const std::string& manifest) {
   const auto fingerprints = index::encode_fingerprints(fingerprints_);
   auto padded = manifest;
   padded.resize(placement.manifest.length, ' ');
-  const auto digest_text = [](const std::string& text) { return digest_of(std::as_bytes(std::span(text))); };
+  const auto digest_text = [](const std::string& text) {
+    return digest_of(std::as_bytes(std::span(text)));
+  };
 
   auto seal = identity;
   seal.kind = plan_->layout.kind;
@@ -160,7 +166,8 @@ Seal FileWriter::finish(const Seal& identity, const std::string& manifest) {
 void FileWriter::write_head(const Seal& seal, const std::string& fingerprints,
                             const std::string& manifest) {
   const auto& placement = plan_->placement();
-  ensure(fingerprints.size() == placement.fingerprints.length, "fingerprints have the planned size");
+  ensure(fingerprints.size() == placement.fingerprints.length,
+         "fingerprints have the planned size");
   io::AlignedBuffer head(placement.slices.offset);  // zeroed
   const auto put = [&head](const Extent& extent, const void* bytes) {
     std::memcpy(head.bytes().subspan(extent.offset, extent.length).data(), bytes, extent.length);

@@ -63,8 +63,8 @@ class FileWriter {
   std::unique_ptr<io::File> file_;
 
   std::size_t blocks_added_ = 0;
-  std::size_t slice_ = 0;               // the one that the next byte belongs to
-  DigestStream digest_;                 // of its bytes so far
+  std::size_t slice_ = 0;  // the one that the next byte belongs to
+  DigestStream digest_;    // of its bytes so far
   std::unique_ptr<kernels::StatisticsStream> statistics_;
   std::vector<kernels::SliceFingerprint> fingerprints_;
 

@@ -18,8 +18,8 @@ constexpr int kVersion = 1;
 ordered_json parse_user_json(const std::string& text) {
   auto json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    throw Error(ErrorCode::invalid_argument, "The JSON given with a snapshot is not valid JSON: " +
-                                                 text.substr(0, 80));
+    throw Error(ErrorCode::invalid_argument,
+                "The JSON given with a snapshot is not valid JSON: " + text.substr(0, 80));
   }
   return json;
 }
@@ -122,8 +122,8 @@ Manifest decode_manifest(std::span<const std::byte> slot) {
     m.created_unix_ns = json.at("created_unix_ns").get<std::int64_t>();
     if (!json.at("state").is_null()) m.state_id = required_id(json.at("state"));
     const auto& setup = json.at("gradient_store");
-    m.setup = {setup.at("world_size").get<std::int64_t>(), setup.at("local_rank").get<std::int64_t>(),
-               setup.at("partition_grad").get<bool>()};
+    m.setup = {setup.at("world_size").get<std::int64_t>(),
+               setup.at("local_rank").get<std::int64_t>(), setup.at("partition_grad").get<bool>()};
     m.writer = json.at("writer").get<std::string>();
     return m;
   } catch (const nlohmann::json::exception& error) {

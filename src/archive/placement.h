@@ -34,9 +34,10 @@ struct PartSizes {
 
 struct Placement {
   Extent metadata, layout, fingerprints, manifest;
-  Extent slices;                    ///< From the first slice's offset to the last one's end.
-  std::vector<Extent> slice_extents;  ///< One per slice; length 0: the slice has no bytes and no place.
-  std::uint64_t hdf5_end = 0;       ///< HDF5's end of allocation: the end of the last part.
+  Extent slices;  ///< From the first slice's offset to the last one's end.
+  std::vector<Extent>
+      slice_extents;           ///< One per slice; length 0: the slice has no bytes and no place.
+  std::uint64_t hdf5_end = 0;  ///< HDF5's end of allocation: the end of the last part.
   std::uint64_t file_length = 0;
 };
 

@@ -28,14 +28,16 @@ Seal identity_of(const SnapshotJob& job, const StoreInfo& store) {
 }
 
 std::string describe_job(const SnapshotJob& job) {
-  return "Snapshot " + to_string(job.manifest.id) + " (step " + std::to_string(job.manifest.metadata.step) +
-         ", micro-step " + std::to_string(job.manifest.metadata.micro_step) + ")";
+  return "Snapshot " + to_string(job.manifest.id) + " (step " +
+         std::to_string(job.manifest.metadata.step) + ", micro-step " +
+         std::to_string(job.manifest.metadata.micro_step) + ")";
 }
 
 void take_blocks(FileJob& file, FileWriter& writer) {
   while (auto block = file.blocks.pop()) writer.add(std::move(*block));
   if (file.blocks.abandoned()) {
-    throw Error(ErrorCode::invalid_argument, "the capture was given up: snapshot() threw the reason");
+    throw Error(ErrorCode::invalid_argument,
+                "the capture was given up: snapshot() threw the reason");
   }
 }
 
@@ -44,8 +46,10 @@ void take_blocks(FileJob& file, FileWriter& writer) {
 RankArchive::RankArchive(RankArchiveOptions options)
     : files_(std::move(options.files)),
       store_(open_or_create_store(*files_, options.directory, options.run_name)),
-      paths_(rank_paths(options.directory, options.rank)), rank_(options.rank),
-      world_size_(options.world_size), planner_(std::move(options.skeletons)),
+      paths_(rank_paths(options.directory, options.rank)),
+      rank_(options.rank),
+      world_size_(options.world_size),
+      planner_(std::move(options.skeletons)),
       workers_(kWritesInFlight) {
   files_->create_directory(paths_.root);
   files_->sync_directory(options.directory);
@@ -77,8 +81,10 @@ void RankArchive::promise_space(std::uint64_t bytes) {
   if (free >= needed) return;
   forget_promise(bytes);
   throw Error(ErrorCode::io, paths_.root.string() + ": a snapshot of " + std::to_string(bytes) +
-                                 " bytes needs " + std::to_string(needed) + " bytes free (with index and snapshots "
-                                 "in flight) and there are " + std::to_string(free) +
+                                 " bytes needs " + std::to_string(needed) +
+                                 " bytes free (with index and snapshots "
+                                 "in flight) and there are " +
+                                 std::to_string(free) +
                                  ": free some space or remove old snapshots");
 }
 
@@ -100,8 +106,11 @@ void RankArchive::write(SnapshotJob& job) {
 
 void RankArchive::write_and_commit(SnapshotJob& job) {
   const auto id = job.manifest.id;
-  const auto pending_file = [](const io::Path& final) { return PendingFile{temporary_of(final), final}; };
-  PendingSnapshot pending{std::nullopt, pending_file(paths_.gradients_file(id)), &job.gradients.plan->layout, {}};
+  const auto pending_file = [](const io::Path& final) {
+    return PendingFile{temporary_of(final), final};
+  };
+  PendingSnapshot pending{
+      std::nullopt, pending_file(paths_.gradients_file(id)), &job.gradients.plan->layout, {}};
   if (job.state) pending.state = pending_file(paths_.state_file(id));
 
   bool promised = true;
@@ -114,9 +123,11 @@ void RankArchive::write_and_commit(SnapshotJob& job) {
     // Both are created first, so that a disk without room says so before anything is written.
     std::optional<FileWriter> state_writer;
     if (job.state) {
-      state_writer.emplace(*files_, workers_, pending.state->temporary, job.state->plan, job.bytes_written);
+      state_writer.emplace(*files_, workers_, pending.state->temporary, job.state->plan,
+                           job.bytes_written);
     }
-    FileWriter writer(*files_, workers_, pending.gradients.temporary, job.gradients.plan, job.bytes_written);
+    FileWriter writer(*files_, workers_, pending.gradients.temporary, job.gradients.plan,
+                      job.bytes_written);
     keep_promise();
 
     std::optional<Seal> state_seal;
@@ -145,7 +156,8 @@ void RankArchive::write_and_commit(SnapshotJob& job) {
 
 FileReader RankArchive::open_gradients(SnapshotId id) {
   if (!info(id)) {
-    throw Error(ErrorCode::not_found, "There is no snapshot " + to_string(id) + " in " + paths_.root.string());
+    throw Error(ErrorCode::not_found,
+                "There is no snapshot " + to_string(id) + " in " + paths_.root.string());
   }
   return {*files_, paths_.gradients_file(id), {LayoutKind::gradients, store_.uuid, rank_, id}};
 }
@@ -153,9 +165,10 @@ FileReader RankArchive::open_gradients(SnapshotId id) {
 FileReader RankArchive::open_state(SnapshotId id) {
   const auto snapshot = info(id);
   if (!snapshot || !snapshot->state_id) {
-    throw Error(ErrorCode::not_found, (snapshot ? "Snapshot " + to_string(id) + " has no companion state in "
-                                                : "There is no snapshot " + to_string(id) + " in ") +
-                                          paths_.root.string());
+    throw Error(ErrorCode::not_found,
+                (snapshot ? "Snapshot " + to_string(id) + " has no companion state in "
+                          : "There is no snapshot " + to_string(id) + " in ") +
+                    paths_.root.string());
   }
   const auto state_id = *snapshot->state_id;
   return {*files_, paths_.state_file(state_id), {LayoutKind::state, store_.uuid, rank_, state_id}};
@@ -188,9 +201,9 @@ bool RankArchive::whole(const SnapshotInfo& info) {
   }
   if (verification.damage.empty()) return true;
   const auto& first = verification.damage.front();
-  log::warn("passed over a damaged snapshot", {{"snapshot", to_string(info.id)},
-                                               {"file", first.file.string()},
-                                               {"damage", first.what}});
+  log::warn(
+      "passed over a damaged snapshot",
+      {{"snapshot", to_string(info.id)}, {"file", first.file.string()}, {"damage", first.what}});
   return false;
 }
 

@@ -4,7 +4,8 @@
 //   row marked `deleting`                         its files are removed, then the row
 //   sealed file above the high-water id, no row   every digest checked: whole -> its row is put;
 //                                                 damaged -> set aside as *.damaged, with a warning
-//   sealed file at or below it, no row            removed: its failure was told as "outcome unknown",
+//   sealed file at or below it, no row            removed: its failure was told as "outcome
+//   unknown",
 //                                                 and later snapshots have been committed since
 //   state file that no row refers to              removed
 //   row whose file is missing or short            stays, and list() shows it as damaged
@@ -45,7 +46,8 @@ void remove_temporaries(const io::Path& directory, io::FileSystem& files) {
     if (!name.ends_with(".tmp")) continue;
     files.remove_file(directory / name);
     removed = true;
-    log::info("removed a temporary file that a crash left", {{"file", (directory / name).string()}});
+    log::info("removed a temporary file that a crash left",
+              {{"file", (directory / name).string()}});
   }
   if (removed) files.sync_directory(directory);
 }
@@ -109,7 +111,8 @@ std::vector<SnapshotId> files_without_row(const RankPaths& paths, io::FileSystem
   return ids;
 }
 
-void remove_unreferenced_state(const RankPaths& paths, io::FileSystem& files, const index::Index& index) {
+void remove_unreferenced_state(const RankPaths& paths, io::FileSystem& files,
+                               const index::Index& index) {
   std::set<SnapshotId> referenced;
   for (const auto& row : index.list()) {
     if (row.info.state_id) referenced.insert(*row.info.state_id);
@@ -120,7 +123,8 @@ void remove_unreferenced_state(const RankPaths& paths, io::FileSystem& files, co
     if (!id || referenced.contains(*id)) continue;
     files.remove_file(paths.state() / name);
     removed = true;
-    log::info("removed a state file that no snapshot refers to", {{"file", (paths.state() / name).string()}});
+    log::info("removed a state file that no snapshot refers to",
+              {{"file", (paths.state() / name).string()}});
   }
   if (removed) files.sync_directory(paths.state());
 }
@@ -131,22 +135,25 @@ void refuse_lost_index(const RankPaths& paths, io::FileSystem& files) {
   if (index::Index::exists(files, paths.index())) return;
   for (const auto& name : files.list(paths.snapshots())) {
     if (!id_of_file(name)) continue;
-    throw Error(ErrorCode::corrupt, paths.index().string() + ": the index is missing, but there are snapshot files in " +
-                                        paths.snapshots().string() +
-                                        ". Nothing was changed; `grad-inspect repair` rebuilds the index from them");
+    throw Error(ErrorCode::corrupt,
+                paths.index().string() +
+                    ": the index is missing, but there are snapshot files in " +
+                    paths.snapshots().string() +
+                    ". Nothing was changed; `grad-inspect repair` rebuilds the index from them");
   }
 }
 
-void recover(const RankPaths& paths, const StoreInfo& store, std::uint32_t rank, io::FileSystem& files,
-             index::Index& index) {
+void recover(const RankPaths& paths, const StoreInfo& store, std::uint32_t rank,
+             io::FileSystem& files, index::Index& index) {
   const auto high_water = index.high_water();
   const auto orphans = files_without_row(paths, files, index);
   const auto above = static_cast<std::size_t>(
       std::ranges::count_if(orphans, [&](SnapshotId id) { return id > high_water; }));
   if (above > kMostAdopted) {
-    throw Error(ErrorCode::corrupt, paths.index().string() + ": " + std::to_string(above) +
-                                        " snapshot files are newer than the index: it is not this store's "
-                                        "latest. Nothing was changed; `grad-inspect repair` rebuilds it");
+    throw Error(ErrorCode::corrupt,
+                paths.index().string() + ": " + std::to_string(above) +
+                    " snapshot files are newer than the index: it is not this store's "
+                    "latest. Nothing was changed; `grad-inspect repair` rebuilds it");
   }
 
   remove_temporaries(paths.snapshots(), files);

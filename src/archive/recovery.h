@@ -13,7 +13,7 @@ void refuse_lost_index(const RankPaths& paths, io::FileSystem& files);
 
 /// Brings files and index of one rank into agreement; see recovery.cpp for what is decided how.
 /// Errors: Error{corrupt} when more files lack a row than a crash can explain.
-void recover(const RankPaths& paths, const StoreInfo& store, std::uint32_t rank, io::FileSystem& files,
-             index::Index& index);
+void recover(const RankPaths& paths, const StoreInfo& store, std::uint32_t rank,
+             io::FileSystem& files, index::Index& index);
 
 }  // namespace gradstore::archive

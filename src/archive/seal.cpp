@@ -119,7 +119,8 @@ Seal decode_seal(std::span<const std::byte> bytes) {
   seal.manifest = get_region(bytes, 3);
   seal.slices = get_region(bytes, 4).extent;
   // Whatever a valid checksum covers must also be what encode() would write.
-  if (!std::ranges::equal(encode(seal), bytes)) throw Error(ErrorCode::corrupt, "Seal: not canonical");
+  if (!std::ranges::equal(encode(seal), bytes))
+    throw Error(ErrorCode::corrupt, "Seal: not canonical");
   return seal;
 }
 

@@ -55,7 +55,8 @@ void write_store(io::FileSystem& files, const io::Path& store, const StoreInfo& 
                                  {"version", kVersion},
                                  {"uuid", to_text(info.uuid)},
                                  {"run_name", info.run_name}}
-                        .dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+                        .dump(1, ' ', false, ordered_json::error_handler_t::replace) +
+                    "\n";
   const auto temporary = store / ("store.json." + to_text(info.uuid) + ".tmp");
   {
     const auto file = files.open(temporary, io::OpenMode::create_or_empty);
@@ -128,7 +129,8 @@ StoreInfo read_store(io::FileSystem& files, const io::Path& store) {
       throw Error(ErrorCode::corrupt, path + ": not a gradstore store's description");
     }
     if (const auto version = json.at("version").get<std::int64_t>(); version != kVersion) {
-      throw Error(ErrorCode::incompatible, path + ": directory format version " + std::to_string(version) +
+      throw Error(ErrorCode::incompatible, path + ": directory format version " +
+                                               std::to_string(version) +
                                                "; this gradstore reads version " +
                                                std::to_string(kVersion) + ": use a newer one");
     }
@@ -143,14 +145,16 @@ StoreInfo read_store(io::FileSystem& files, const io::Path& store) {
   }
 }
 
-StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store, const std::string& run_name) {
+StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store,
+                               const std::string& run_name) {
   create_directories(files, store);
   if (!files.status(store_json(store))) {
     for (const auto& name : files.list(store)) {
       if (name.starts_with("store.json.")) continue;  // another rank's attempt, or a crashed one
-      if (files.status(store_json(store))) break;     // another rank was faster: its folders are there
-      throw Error(ErrorCode::incompatible, store.string() + " is not a gradstore store, and not empty (it holds " +
-                                               printable(name) + "): give an empty or a new folder");
+      if (files.status(store_json(store))) break;  // another rank was faster: its folders are there
+      throw Error(ErrorCode::incompatible,
+                  store.string() + " is not a gradstore store, and not empty (it holds " +
+                      printable(name) + "): give an empty or a new folder");
     }
     write_store(files, store, {new_uuid(), run_name});
   }

@@ -38,11 +38,13 @@ RankPaths rank_paths(const io::Path& store, std::uint32_t rank);
 /// Ranks that have a folder, ascending.
 std::vector<std::uint32_t> list_ranks(io::FileSystem& files, const io::Path& store);
 
-/// Errors: {not_found} no such folder; {incompatible} not a store, or a newer version's; {corrupt} store.json.
+/// Errors: {not_found} no such folder; {incompatible} not a store, or a newer version's; {corrupt}
+/// store.json.
 StoreInfo read_store(io::FileSystem& files, const io::Path& store);
 
 /// Makes the folder and store.json where they are missing; any rank may come first, one wins.
 /// Errors: {incompatible} the folder holds something else, or a newer store; {corrupt}; {io}.
-StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store, const std::string& run_name);
+StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store,
+                               const std::string& run_name);
 
 }  // namespace gradstore::archive

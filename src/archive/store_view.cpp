@@ -6,7 +6,10 @@ namespace gradstore::archive {
 
 RankView::RankView(std::shared_ptr<io::FileSystem> files, const StoreInfo& store,
                    const io::Path& directory, std::uint32_t rank)
-    : files_(std::move(files)), store_(store.uuid), paths_(rank_paths(directory, rank)), rank_(rank),
+    : files_(std::move(files)),
+      store_(store.uuid),
+      paths_(rank_paths(directory, rank)),
+      rank_(rank),
       index_(index::IndexView::open(paths_.index())) {}
 
 std::vector<index::SnapshotRow> RankView::list() {

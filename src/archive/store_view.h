@@ -45,7 +45,8 @@ class RankView {
 class StoreView {
  public:
   /// Errors: as read_store().
-  explicit StoreView(const io::Path& directory, std::shared_ptr<io::FileSystem> files = io::posix_file_system());
+  explicit StoreView(const io::Path& directory,
+                     std::shared_ptr<io::FileSystem> files = io::posix_file_system());
 
   const io::Path& directory() const { return directory_; }
   const StoreInfo& info() const { return info_; }

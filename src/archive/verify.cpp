@@ -30,14 +30,16 @@ class FileVerifier {
  private:
   Digest128 digest(const Extent& extent) {
     stream_.reset();
-    for_each_piece(extent, [this](std::uint64_t, std::span<const std::byte> bytes) { stream_.add(bytes); });
+    for_each_piece(extent,
+                   [this](std::uint64_t, std::span<const std::byte> bytes) { stream_.add(bytes); });
     return stream_.digest();
   }
 
   template <typename F>
   void for_each_piece(const Extent& extent, F f) {
     for (auto at = extent.offset; at < extent.end();) {
-      const auto bytes = std::span(piece_).first(std::min<std::uint64_t>(kPieceBytes, extent.end() - at));
+      const auto bytes =
+          std::span(piece_).first(std::min<std::uint64_t>(kPieceBytes, extent.end() - at));
       file_.read(at, bytes);
       f(at, std::span<const std::byte>(bytes));
       at += bytes.size();
@@ -48,7 +50,8 @@ class FileVerifier {
     checked_.push_back(region.extent);
     if (digest(region.extent) != region.digest) {
       add("metadata", {}, {}, region.extent.offset,
-          "the HDF5 metadata are damaged: other programs may misread the file, gradstore does not use them");
+          "the HDF5 metadata are damaged: other programs may misread the file, gradstore does not "
+          "use them");
     }
   }
 
@@ -75,14 +78,16 @@ class FileVerifier {
   void check_zero(const Extent& gap) {
     bool zero = true;
     for_each_piece(gap, [&zero](std::uint64_t, std::span<const std::byte> bytes) {
-      zero = zero && std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+      zero =
+          zero && std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
     });
     if (!zero) add("padding", {}, {}, gap.offset, "bytes between the parts are not zero");
   }
 
   void add(const char* region, std::string param, std::optional<std::uint32_t> slice,
            std::uint64_t offset, std::string what) {
-    result_.damage.push_back({file_.path(), region, std::move(param), slice, offset, std::move(what)});
+    result_.damage.push_back(
+        {file_.path(), region, std::move(param), slice, offset, std::move(what)});
   }
 
   const FileReader& file_;
@@ -95,14 +100,16 @@ class FileVerifier {
 // The region that FileReader's message is about, for those who read the JSON.
 std::string region_of(const std::string& message) {
   for (const auto* region : {"layout", "fingerprints", "manifest"}) {
-    if (message.find(std::string("the ") + region + " record is damaged") != std::string::npos) return region;
+    if (message.find(std::string("the ") + region + " record is damaged") != std::string::npos)
+      return region;
   }
   return message.find("Seal: ") != std::string::npos ? "seal" : "file";
 }
 
 }  // namespace
 
-Verification verify_file(io::FileSystem& files, const io::Path& path, const FileIdentity& expected) {
+Verification verify_file(io::FileSystem& files, const io::Path& path,
+                         const FileIdentity& expected) {
   try {
     const FileReader reader(files, path, expected);
     return FileVerifier(reader).run();
@@ -110,7 +117,8 @@ Verification verify_file(io::FileSystem& files, const io::Path& path, const File
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found) throw;
     Verification result;
     std::string what = error.what();
-    if (const auto prefix = path.string() + ": "; what.starts_with(prefix)) what.erase(0, prefix.size());
+    if (const auto prefix = path.string() + ": "; what.starts_with(prefix))
+      what.erase(0, prefix.size());
     if (error.code() == ErrorCode::not_found) what = "the file is missing";
     result.damage.push_back({path, region_of(what), {}, {}, 0, what});
     return result;

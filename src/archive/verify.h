@@ -13,15 +13,15 @@ namespace gradstore::archive {
 
 struct Damage {
   io::Path file;
-  std::string region;                 ///< "seal", "metadata", "layout", ..., "slice", "padding", "file".
-  std::string param;                  ///< True name; empty where no param can be named.
+  std::string region;  ///< "seal", "metadata", "layout", ..., "slice", "padding", "file".
+  std::string param;   ///< True name; empty where no param can be named.
   std::optional<std::uint32_t> slice;  ///< Position in the param's list.
-  std::uint64_t offset = 0;           ///< Where the damaged region begins.
-  std::string what;                   ///< A sentence for people.
+  std::uint64_t offset = 0;            ///< Where the damaged region begins.
+  std::string what;                    ///< A sentence for people.
 };
 
 struct Verification {
-  std::vector<Damage> damage;       ///< Empty: every byte is as it was written.
+  std::vector<Damage> damage;  ///< Empty: every byte is as it was written.
   std::uint64_t bytes_checked = 0;
   std::uint64_t slices_checked = 0;
 };

@@ -12,7 +12,8 @@ Digest128 canonical(XXH128_hash_t hash) {
   XXH128_canonical_t bytes;
   XXH128_canonicalFromHash(&bytes, hash);
   Digest128 digest;
-  for (std::size_t i = 0; i < digest.bytes.size(); ++i) digest.bytes[i] = std::byte{bytes.digest[i]};
+  for (std::size_t i = 0; i < digest.bytes.size(); ++i)
+    digest.bytes[i] = std::byte{bytes.digest[i]};
   return digest;
 }
 

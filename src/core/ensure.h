@@ -11,8 +11,8 @@ namespace gradstore {
 inline void ensure(bool condition, const char* what,
                    std::source_location where = std::source_location::current()) {
   if (!condition) {
-    throw Error(ErrorCode::internal, std::string("gradstore broke an invariant of its own (") + what +
-                                         ") at " + where.file_name() + ":" +
+    throw Error(ErrorCode::internal, std::string("gradstore broke an invariant of its own (") +
+                                         what + ") at " + where.file_name() + ":" +
                                          std::to_string(where.line()) + "; please report this");
   }
 }

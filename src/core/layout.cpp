@@ -48,7 +48,8 @@ std::uint64_t num_bytes(const SliceSpec& slice) {
 }
 
 void validate(const Layout& layout) {
-  if (layout.kind != LayoutKind::gradients && layout.kind != LayoutKind::state) refuse("unknown kind");
+  if (layout.kind != LayoutKind::gradients && layout.kind != LayoutKind::state)
+    refuse("unknown kind");
   std::size_t next_slice = 0;
   for (std::size_t p = 0; p < layout.params.size(); ++p) {
     const auto& param = layout.params[p];
@@ -57,7 +58,8 @@ void validate(const Layout& layout) {
     if (size_of(param.dtype) == 0) refuse("unknown dtype of " + printable(param.name));
     num_elements(param.shape);
     std::uint32_t count = 0;
-    for (; next_slice < layout.slices.size() && layout.slices[next_slice].param == p; ++next_slice) {
+    for (; next_slice < layout.slices.size() && layout.slices[next_slice].param == p;
+         ++next_slice) {
       if (layout.slices[next_slice].position != count++) {
         refuse("slices of " + printable(param.name) + " are out of order");
       }

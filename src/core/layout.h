@@ -19,7 +19,8 @@ enum class LayoutKind : std::uint8_t {
   state = 2,      ///< Companion state: one group (id 0), each tensor a param with one slice.
 };
 
-/// Whether a param has a gradient in this snapshot: three states that never look alike. Disk values.
+/// Whether a param has a gradient in this snapshot: three states that never look alike. Disk
+/// values.
 enum class Presence : std::uint8_t {
   captured = 1,      ///< One or more slices follow.
   absent = 2,        ///< No gradient: None.
@@ -28,14 +29,15 @@ enum class Presence : std::uint8_t {
 
 struct GroupSpec {
   std::int64_t id = 0;
-  bool in_store = true;  ///< False: named by absent params only; in memory the group does not exist.
+  bool in_store =
+      true;  ///< False: named by absent params only; in memory the group does not exist.
   bool operator==(const GroupSpec&) const = default;
 };
 
 struct ParamSpec {
-  std::string name;                  ///< Any bytes.
-  std::uint32_t group = 0;           ///< Position in Layout::groups.
-  DType dtype = DType::float32;      ///< Of the param.
+  std::string name;              ///< Any bytes.
+  std::uint32_t group = 0;       ///< Position in Layout::groups.
+  DType dtype = DType::float32;  ///< Of the param.
   Presence presence = Presence::captured;
   std::vector<std::uint64_t> shape;  ///< Of the whole param; empty for a scalar.
   bool operator==(const ParamSpec&) const = default;
@@ -46,16 +48,17 @@ struct SliceSpec {
   std::uint32_t position = 0;  ///< Position in the param's list of slices.
   DType dtype = DType::float32;
   std::vector<std::uint64_t> shape;  ///< As stored, padding included.
-  std::uint64_t begin = 0;     ///< First element of the flattened param that it holds.
-  std::uint64_t end = 0;       ///< One past the last.
-  std::uint64_t padding = 0;   ///< Elements at its end that belong to no param.
+  std::uint64_t begin = 0;           ///< First element of the flattened param that it holds.
+  std::uint64_t end = 0;             ///< One past the last.
+  std::uint64_t padding = 0;         ///< Elements at its end that belong to no param.
   bool operator==(const SliceSpec&) const = default;
 };
 
 struct Layout {
   LayoutKind kind = LayoutKind::gradients;
   std::vector<GroupSpec> groups;  ///< In the order in which they appeared in training.
-  std::vector<ParamSpec> params;  ///< By group; inside a group in the order of their first gradient.
+  std::vector<ParamSpec>
+      params;  ///< By group; inside a group in the order of their first gradient.
   std::vector<SliceSpec> slices;  ///< By param, by position.
   bool operator==(const Layout&) const = default;
 };

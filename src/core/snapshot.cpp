@@ -29,7 +29,8 @@ std::string to_string(SnapshotId id) {
 std::optional<SnapshotId> parse_snapshot_id(std::string_view text) noexcept {
   const auto dash = text.find('-');
   SnapshotId id;
-  if (dash == std::string_view::npos || !parse_padded(text.substr(0, dash), kAttemptDigits, id.attempt) ||
+  if (dash == std::string_view::npos ||
+      !parse_padded(text.substr(0, dash), kAttemptDigits, id.attempt) ||
       !parse_padded(text.substr(dash + 1), kSequenceDigits, id.sequence)) {
     return std::nullopt;
   }

@@ -19,7 +19,8 @@ namespace {
 using archive::kBlockBytes;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, where + " cannot be stored: " + why + ". Nothing was captured");
+  throw Error(ErrorCode::invalid_argument,
+              where + " cannot be stored: " + why + ". Nothing was captured");
 }
 
 std::vector<std::uint64_t> shape_of(const at::Tensor& tensor) {
@@ -29,10 +30,12 @@ std::vector<std::uint64_t> shape_of(const at::Tensor& tensor) {
 // The dtype under which a tensor is stored, if it is one that can be.
 DType checked_dtype(const at::Tensor& tensor, const std::string& where) {
   if (!tensor.defined()) refuse(where, "the tensor is undefined");
-  if (tensor.layout() != at::kStrided) refuse(where, "it is not a strided tensor (sparse or other layout)");
+  if (tensor.layout() != at::kStrided)
+    refuse(where, "it is not a strided tensor (sparse or other layout)");
   if (tensor.is_meta()) refuse(where, "it is a meta tensor without data");
   const auto dtype = dtype_of(tensor.scalar_type());
-  if (!dtype) refuse(where, std::string("dtype ") + at::toString(tensor.scalar_type()) + " is not supported");
+  if (!dtype)
+    refuse(where, std::string("dtype ") + at::toString(tensor.scalar_type()) + " is not supported");
   return *dtype;
 }
 
@@ -40,7 +43,8 @@ class GradientGatherer {
  public:
   CaptureSource run(const GradientStoreView& store) {
     std::map<std::int64_t, std::vector<const RegisteredParam*>> absent;
-    for (const auto& param : store.without_slices) absent[param->registration.group_id].push_back(param.get());
+    for (const auto& param : store.without_slices)
+      absent[param->registration.group_id].push_back(param.get());
 
     for (const auto& group : store.groups) {
       begin_group(group.group_id, /*in_store=*/true);
@@ -57,7 +61,9 @@ class GradientGatherer {
   }
 
  private:
-  void begin_group(std::int64_t id, bool in_store) { source_.layout.groups.push_back({id, in_store}); }
+  void begin_group(std::int64_t id, bool in_store) {
+    source_.layout.groups.push_back({id, in_store});
+  }
 
   void add_param(const RegisteredParam& param, Presence presence) {
     const auto& registration = param.registration;
@@ -67,15 +73,20 @@ class GradientGatherer {
       refuse(where, std::string("dtype ") + at::toString(registration.dtype) + " is not supported");
     }
     const auto group = static_cast<std::uint32_t>(source_.layout.groups.size() - 1);
-    source_.layout.params.push_back({registration.name, group, *dtype, presence,
+    source_.layout.params.push_back({registration.name,
+                                     group,
+                                     *dtype,
+                                     presence,
                                      {registration.shape.begin(), registration.shape.end()}});
   }
 
   void add_present(std::int64_t group_id, const StoredParam& param) {
     if (!param.registered) {
       throw Error(ErrorCode::invalid_argument,
-                  "Param id " + std::to_string(param.param_id) + " in group " + std::to_string(group_id) +
-                      " has gradients but no name: register_param() it before the first snapshot. Nothing was captured");
+                  "Param id " + std::to_string(param.param_id) + " in group " +
+                      std::to_string(group_id) +
+                      " has gradients but no name: register_param() it before the first snapshot. "
+                      "Nothing was captured");
     }
     add_param(*param.registered, Presence::captured);
     if (group_id == param.registered->registration.group_id) {
@@ -89,8 +100,9 @@ class GradientGatherer {
       const auto where = "Slice " + std::to_string(position) + " of param " +
                          printable(param.registered->registration.name);
       const auto dtype = checked_dtype(slice.tensor, where);
-      source_.layout.slices.push_back({static_cast<std::uint32_t>(source_.layout.params.size() - 1), position++,
-                                       dtype, shape_of(slice.tensor), static_cast<std::uint64_t>(slice.range.begin),
+      source_.layout.slices.push_back({static_cast<std::uint32_t>(source_.layout.params.size() - 1),
+                                       position++, dtype, shape_of(slice.tensor),
+                                       static_cast<std::uint64_t>(slice.range.begin),
                                        static_cast<std::uint64_t>(slice.range.end),
                                        static_cast<std::uint64_t>(slice.range.padding)});
       source_.tensors.push_back(slice.tensor);
@@ -116,8 +128,8 @@ class GradientGatherer {
     std::shared_ptr<const RegisteredParam> param;
   };
   CaptureSource source_;
-  std::set<std::int64_t> at_home_;         // params seen in their own group
-  std::map<std::int64_t, Stray> strays_;   // params seen in others only, so far
+  std::set<std::int64_t> at_home_;        // params seen in their own group
+  std::map<std::int64_t, Stray> strays_;  // params seen in others only, so far
 };
 
 // Contiguous CPU bytes of the slices that a run of blocks touches. Tensors that are not so already
@@ -171,7 +183,8 @@ class ContiguousSlices {
 };
 
 // As many blocks as there are to be had without waiting, but at least one.
-std::vector<io::Block> acquire(std::size_t wanted, io::BlockPool& pool, archive::BlockQueue& queue) {
+std::vector<io::Block> acquire(std::size_t wanted, io::BlockPool& pool,
+                               archive::BlockQueue& queue) {
   std::vector<io::Block> blocks;
   while (blocks.size() < wanted) {
     auto block = pool.try_acquire();
@@ -187,7 +200,9 @@ std::vector<io::Block> acquire(std::size_t wanted, io::BlockPool& pool, archive:
 
 }  // namespace
 
-CaptureSource gather_gradients(const GradientStoreView& store) { return GradientGatherer().run(store); }
+CaptureSource gather_gradients(const GradientStoreView& store) {
+  return GradientGatherer().run(store);
+}
 
 CaptureSource gather_state(const CompanionState& state) {
   CaptureSource source;
@@ -200,7 +215,8 @@ CaptureSource gather_state(const CompanionState& state) {
     const auto dtype = checked_dtype(tensor, where);
     const auto index = static_cast<std::uint32_t>(source.layout.params.size());
     source.layout.params.push_back({name, 0, dtype, Presence::captured, shape_of(tensor)});
-    source.layout.slices.push_back({index, 0, dtype, shape_of(tensor), 0, static_cast<std::uint64_t>(tensor.numel()), 0});
+    source.layout.slices.push_back(
+        {index, 0, dtype, shape_of(tensor), 0, static_cast<std::uint64_t>(tensor.numel()), 0});
     source.tensors.push_back(tensor);
   }
   return source;
@@ -214,13 +230,17 @@ void copy_into_blocks(const archive::FilePlan& plan, const std::vector<at::Tenso
   ContiguousSlices slices(placement, tensors);
   for (std::size_t next = 0; next < total;) {
     auto blocks = acquire(total - next, pool, queue);
-    const auto begin_of = [&](std::size_t i) { return placement.slices.offset + (next + i) * kBlockBytes; };
+    const auto begin_of = [&](std::size_t i) {
+      return placement.slices.offset + (next + i) * kBlockBytes;
+    };
     slices.prepare(begin_of(0), begin_of(blocks.size()));
-    at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t first, std::int64_t last) {
-      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
-        slices.fill(begin_of(i), blocks[i].bytes().first(archive::block_length(placement, next + i)));
-      }
-    });
+    at::parallel_for(
+        0, static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t first, std::int64_t last) {
+          for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+            slices.fill(begin_of(i),
+                        blocks[i].bytes().first(archive::block_length(placement, next + i)));
+          }
+        });
     next += blocks.size();
     for (auto& block : blocks) queue.push(std::move(block));
   }

@@ -25,8 +25,8 @@ struct CaptureSource {
 CaptureSource gather_gradients(const GradientStoreView& store);
 CaptureSource gather_state(const CompanionState& state);
 
-/// Copies all slices into blocks and pushes these, in order; finishes the queue. Where the pool runs
-/// dry it opens the queue's gate and waits for the writer: the capture goes on in waves.
+/// Copies all slices into blocks and pushes these, in order; finishes the queue. Where the pool
+/// runs dry it opens the queue's gate and waits for the writer: the capture goes on in waves.
 /// Strided and device tensors are first made contiguous on the CPU, synchronously, a few at a time.
 void copy_into_blocks(const archive::FilePlan& plan, const std::vector<at::Tensor>& tensors,
                       io::BlockPool& pool, archive::BlockQueue& queue);

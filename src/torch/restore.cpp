@@ -26,7 +26,8 @@ std::string text_of(std::span<const std::uint64_t> shape) {
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 10;
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i ? ", " : "") + printable(names[i]);
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i)
+    text += (i ? ", " : "") + printable(names[i]);
   if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
   return text;
 }
@@ -38,12 +39,14 @@ class Matcher {
     GradientStoreAccess::with_contents(store, [this](const GradientStoreView& view) {
       for (const auto& param : view.registered) known_[param->registration.name] = param;
     });
-    const archive::GradientStoreSetup setup{store.world_size(), store.local_rank(), store.partition_grad()};
+    const archive::GradientStoreSetup setup{store.world_size(), store.local_rank(),
+                                            store.partition_grad()};
     if (setup != file.manifest().setup) {
-      refuse("the gradient store was set up for world size " + std::to_string(setup.world_size) + ", rank " +
-             std::to_string(setup.local_rank) + (setup.partition_grad ? ", partitioned" : ", not partitioned") +
-             "; the snapshot for world size " + std::to_string(file.manifest().setup.world_size) + ", rank " +
-             std::to_string(file.manifest().setup.local_rank) +
+      refuse("the gradient store was set up for world size " + std::to_string(setup.world_size) +
+             ", rank " + std::to_string(setup.local_rank) +
+             (setup.partition_grad ? ", partitioned" : ", not partitioned") +
+             "; the snapshot for world size " + std::to_string(file.manifest().setup.world_size) +
+             ", rank " + std::to_string(file.manifest().setup.local_rank) +
              (file.manifest().setup.partition_grad ? ", partitioned" : ", not partitioned"));
     }
   }
@@ -68,7 +71,8 @@ class Matcher {
     if (!partial && !(report.missing.empty() && report.unexpected.empty())) {
       std::string what = "the params differ";
       if (!report.missing.empty()) what += "; missing in the snapshot: " + list_of(report.missing);
-      if (!report.unexpected.empty()) what += "; unknown to the target: " + list_of(report.unexpected);
+      if (!report.unexpected.empty())
+        what += "; unknown to the target: " + list_of(report.unexpected);
       refuse(what + ". RestoreOptions::partial restores what both have");
     }
     return report;
@@ -79,8 +83,8 @@ class Matcher {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorCode::incompatible, file_.path().string() + " does not fit: " + what +
-                                             ". Nothing was changed");
+    throw Error(ErrorCode::incompatible,
+                file_.path().string() + " does not fit: " + what + ". Nothing was changed");
   }
 
   void check_same(const ParamSpec& param, const RegisteredParam& target) const {
@@ -98,7 +102,8 @@ class Matcher {
     const auto group_id = file_.layout().groups[param.group].id;
     if (group_id != registration.group_id && !in_group(param.name, registration.group_id)) {
       refuse("param " + printable(param.name) + " is in group " + std::to_string(group_id) +
-             " in the snapshot and in group " + std::to_string(registration.group_id) + " in the target");
+             " in the snapshot and in group " + std::to_string(registration.group_id) +
+             " in the target");
     }
   }
 
@@ -115,15 +120,17 @@ class Matcher {
   std::vector<Registered> targets_;
 };
 
-std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher& matcher, bool verify) {
+std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher& matcher,
+                                 bool verify) {
   const auto& slices = file.layout().slices;
   std::vector<at::Tensor> tensors(slices.size());
-  at::parallel_for(0, static_cast<std::int64_t>(slices.size()), 1, [&](std::int64_t first, std::int64_t last) {
-    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
-      const auto& target = matcher.target(slices[i].param);
-      if (target) tensors[i] = read_slice(file, i, verify).to(target->registration.device);
-    }
-  });
+  at::parallel_for(
+      0, static_cast<std::int64_t>(slices.size()), 1, [&](std::int64_t first, std::int64_t last) {
+        for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+          const auto& target = matcher.target(slices[i].param);
+          if (target) tensors[i] = read_slice(file, i, verify).to(target->registration.device);
+        }
+      });
   return tensors;
 }
 
@@ -133,7 +140,8 @@ at::Tensor read_slice(const archive::FileReader& file, std::size_t number, bool 
   const auto& slice = file.layout().slices[number];
   const std::vector<std::int64_t> sizes(slice.shape.begin(), slice.shape.end());
   auto tensor = at::empty(sizes, at::TensorOptions().dtype(scalar_type_of(slice.dtype)));
-  file.read_slice(number, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()}, verify);
+  file.read_slice(number, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()},
+                  verify);
   return tensor;
 }
 
@@ -149,11 +157,13 @@ RestoreReport restore_gradients(const archive::FileReader& file, GradientStore& 
   std::size_t next_slice = 0;
   for (std::size_t p = 0; p < layout.params.size(); ++p) {
     StoredParam param;
-    for (; next_slice < layout.slices.size() && layout.slices[next_slice].param == p; ++next_slice) {
+    for (; next_slice < layout.slices.size() && layout.slices[next_slice].param == p;
+         ++next_slice) {
       const auto& slice = layout.slices[next_slice];
-      param.slices.push_back({tensors[next_slice], {static_cast<std::int64_t>(slice.begin),
-                                                    static_cast<std::int64_t>(slice.end),
-                                                    static_cast<std::int64_t>(slice.padding)}});
+      param.slices.push_back(
+          {tensors[next_slice],
+           {static_cast<std::int64_t>(slice.begin), static_cast<std::int64_t>(slice.end),
+            static_cast<std::int64_t>(slice.padding)}});
     }
     if (!matcher.target(p)) continue;
     param.param_id = matcher.target(p)->param_id;
@@ -173,7 +183,8 @@ CompanionState read_companion_state(const archive::FileReader& file, bool verify
   state.json = file.manifest().metadata.user_json;
   const auto& layout = file.layout();
   for (std::size_t i = 0; i < layout.slices.size(); ++i) {
-    state.tensors.emplace_back(layout.params[layout.slices[i].param].name, read_slice(file, i, verify));
+    state.tensors.emplace_back(layout.params[layout.slices[i].param].name,
+                               read_slice(file, i, verify));
   }
   return state;
 }

@@ -21,7 +21,8 @@ namespace gradstore {
 
 namespace {
 
-constexpr const char* kWriter = "gradstore " GRADSTORE_VERSION ", LibTorch " GRADSTORE_LIBTORCH_VERSION;
+constexpr const char* kWriter =
+    "gradstore " GRADSTORE_VERSION ", LibTorch " GRADSTORE_LIBTORCH_VERSION;
 
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -35,9 +36,11 @@ auto translating(F f) {
   try {
     return f();
   } catch (const c10::OutOfMemoryError& error) {
-    throw Error(ErrorCode::busy, std::string("LibTorch has no memory left: ") + error.what_without_backtrace());
+    throw Error(ErrorCode::busy,
+                std::string("LibTorch has no memory left: ") + error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    throw Error(ErrorCode::internal, std::string("LibTorch refused an operation: ") + error.what_without_backtrace());
+    throw Error(ErrorCode::internal,
+                std::string("LibTorch refused an operation: ") + error.what_without_backtrace());
   }
 }
 
@@ -67,12 +70,15 @@ std::uint64_t Ticket::bytes_written() const { return shared_->job->bytes_written
 class SnapshotStore::Impl {
  public:
   Impl(const std::filesystem::path& directory, StoreOptions options)
-      : options_(std::move(options)), directory_(directory),
+      : options_(std::move(options)),
+        directory_(directory),
         archive_({options_.file_system ? options_.file_system : io::posix_file_system(), directory,
-                  options_.rank, options_.world_size, options_.run_name, hdf5::make_skeleton_builder()}),
+                  options_.rank, options_.world_size, options_.run_name,
+                  hdf5::make_skeleton_builder()}),
         writer_(archive_, options_.on_error) {}
 
-  Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata, const CompanionState* state);
+  Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata,
+                  const CompanionState* state);
 
   // Reading and managing: open handles of this process only.
   archive::RankArchive& archive() {
@@ -96,17 +102,21 @@ class SnapshotStore::Impl {
   void require_this_process() const {
     if (in_child()) {
       throw Error(ErrorCode::invalid_argument,
-                  directory_.string() + ": this store was opened by process " + std::to_string(pid_) +
+                  directory_.string() + ": this store was opened by process " +
+                      std::to_string(pid_) +
                       ", before a fork: use it there, or close it before forking");
     }
   }
   void require_usable() const {
     require_this_process();
-    if (closed_) throw Error(ErrorCode::invalid_argument, directory_.string() + ": the store is closed");
+    if (closed_)
+      throw Error(ErrorCode::invalid_argument, directory_.string() + ": the store is closed");
   }
 
-  std::shared_ptr<archive::SnapshotJob> plan(const GradientStore& gradients, CaptureSource& gradient_source,
-                                             const CaptureSource* state_source, const CompanionState* state,
+  std::shared_ptr<archive::SnapshotJob> plan(const GradientStore& gradients,
+                                             CaptureSource& gradient_source,
+                                             const CaptureSource* state_source,
+                                             const CompanionState* state,
                                              const SnapshotMetadata& metadata);
   void make_room(std::size_t blocks);
 
@@ -120,9 +130,11 @@ class SnapshotStore::Impl {
   std::atomic<bool> closed_ = false;
 };
 
-std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(
-    const GradientStore& gradients, CaptureSource& gradient_source, const CaptureSource* state_source,
-    const CompanionState* state, const SnapshotMetadata& metadata) {
+std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(const GradientStore& gradients,
+                                                                CaptureSource& gradient_source,
+                                                                const CaptureSource* state_source,
+                                                                const CompanionState* state,
+                                                                const SnapshotMetadata& metadata) {
   archive::Manifest manifest;
   manifest.store_uuid = archive::to_text(archive_.store().uuid);
   manifest.run_name = archive_.store().run_name;
@@ -135,7 +147,8 @@ std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(
   manifest.writer = kWriter;
   if (state != nullptr) manifest.state_id = manifest.id;
 
-  const auto fill = [this](archive::FileJob& file, const archive::Manifest& of, const Layout& layout) {
+  const auto fill = [this](archive::FileJob& file, const archive::Manifest& of,
+                           const Layout& layout) {
     file.manifest = encode(of);
     file.plan = archive_.planner().plan(layout, file.manifest.size());
   };
@@ -153,27 +166,31 @@ std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(
 // Sizes the staging memory for snapshots of so many blocks, and applies WhenFull.
 void SnapshotStore::Impl::make_room(std::size_t blocks) {
   const auto wanted = std::max<std::uint64_t>(blocks, 1) * archive::kBlockBytes;
-  const bool grow = options_.staging_bytes == 0 && pool_ && pool_->blocks_total() * archive::kBlockBytes < 2 * wanted;
+  const bool grow = options_.staging_bytes == 0 && pool_ &&
+                    pool_->blocks_total() * archive::kBlockBytes < 2 * wanted;
   if (!pool_ || grow) {
     const auto budget = options_.staging_bytes != 0
                             ? options_.staging_bytes
                             : std::min(2 * wanted, io::physical_memory_bytes() / 4);
-    if (!pool_ || pool_->blocks_total() * archive::kBlockBytes < budget / archive::kBlockBytes * archive::kBlockBytes) {
+    if (!pool_ || pool_->blocks_total() * archive::kBlockBytes <
+                      budget / archive::kBlockBytes * archive::kBlockBytes) {
       pool_ = std::make_unique<io::BlockPool>(archive::kBlockBytes, budget);
     }
   }
   // A snapshot larger than all of the memory goes in waves, but only when nothing else holds any.
   const auto needed = std::min(blocks, pool_->blocks_total());
   if (options_.when_full == WhenFull::fail && pool_->free_blocks() < needed) {
-    throw Error(ErrorCode::busy, "The staging memory (" +
-                                     std::to_string(pool_->blocks_total() * archive::kBlockBytes) +
-                                     " bytes) is full of snapshots that are still being written, and " +
-                                     std::to_string(needed * archive::kBlockBytes) +
-                                     " bytes are needed: wait for a ticket, or raise StoreOptions::staging_bytes");
+    throw Error(ErrorCode::busy,
+                "The staging memory (" +
+                    std::to_string(pool_->blocks_total() * archive::kBlockBytes) +
+                    " bytes) is full of snapshots that are still being written, and " +
+                    std::to_string(needed * archive::kBlockBytes) +
+                    " bytes are needed: wait for a ticket, or raise StoreOptions::staging_bytes");
   }
 }
 
-Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata,
+Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients,
+                                     const SnapshotMetadata& metadata,
                                      const CompanionState* state) {
   require_usable();
   const std::lock_guard lock(snapshot_mutex_);
@@ -191,7 +208,8 @@ Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients, const Snaps
     archive_.promise_space(job->bytes_total());
     writer_.submit(job);
     try {
-      if (job->state) copy_into_blocks(*job->state->plan, state_source->tensors, *pool_, job->state->blocks);
+      if (job->state)
+        copy_into_blocks(*job->state->plan, state_source->tensors, *pool_, job->state->blocks);
       copy_into_blocks(*job->gradients.plan, source.tensors, *pool_, job->gradients.blocks);
     } catch (...) {
       if (job->state) job->state->blocks.abandon();
@@ -204,12 +222,15 @@ Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients, const Snaps
 
 SnapshotStore::SnapshotStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-std::unique_ptr<SnapshotStore> SnapshotStore::open(const std::filesystem::path& directory, StoreOptions options) {
+std::unique_ptr<SnapshotStore> SnapshotStore::open(const std::filesystem::path& directory,
+                                                   StoreOptions options) {
   if (options.rank >= options.world_size) {
-    throw Error(ErrorCode::invalid_argument, "Rank " + std::to_string(options.rank) + " of a world of " +
-                                                 std::to_string(options.world_size) + ": ranks count from 0");
+    throw Error(ErrorCode::invalid_argument,
+                "Rank " + std::to_string(options.rank) + " of a world of " +
+                    std::to_string(options.world_size) + ": ranks count from 0");
   }
-  return std::unique_ptr<SnapshotStore>(new SnapshotStore(std::make_unique<Impl>(directory, std::move(options))));
+  return std::unique_ptr<SnapshotStore>(
+      new SnapshotStore(std::make_unique<Impl>(directory, std::move(options))));
 }
 
 SnapshotStore::~SnapshotStore() {
@@ -243,13 +264,14 @@ std::optional<SnapshotInfo> SnapshotStore::latest() const {
 
 std::optional<SnapshotInfo> SnapshotStore::latest_good() const {
   const auto all = list();
-  const auto good = std::ranges::find_if(all.rbegin(), all.rend(), [this](const SnapshotInfo& info) {
-    return impl_->archive().whole(info);
-  });
+  const auto good = std::ranges::find_if(
+      all.rbegin(), all.rend(),
+      [this](const SnapshotInfo& info) { return impl_->archive().whole(info); });
   return good == all.rend() ? std::nullopt : std::optional(*good);
 }
 
-std::optional<SnapshotInfo> SnapshotStore::find(std::uint64_t step, std::uint32_t micro_step, Stage stage) const {
+std::optional<SnapshotInfo> SnapshotStore::find(std::uint64_t step, std::uint32_t micro_step,
+                                                Stage stage) const {
   const auto ids = impl_->archive().index().find(step, micro_step, stage);
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
     if (auto info = impl_->archive().info(*id)) return info;
@@ -257,9 +279,11 @@ std::optional<SnapshotInfo> SnapshotStore::find(std::uint64_t step, std::uint32_
   return std::nullopt;
 }
 
-RestoreReport SnapshotStore::restore(SnapshotId id, GradientStore& gradients, RestoreOptions options) const {
+RestoreReport SnapshotStore::restore(SnapshotId id, GradientStore& gradients,
+                                     RestoreOptions options) const {
   const auto file = impl_->archive().open_gradients(id);
-  return translating([&] { return restore_gradients(file, gradients, options, impl_->options().verify_on_read); });
+  return translating(
+      [&] { return restore_gradients(file, gradients, options, impl_->options().verify_on_read); });
 }
 
 CompanionState SnapshotStore::read_state(SnapshotId id) const {
@@ -277,9 +301,10 @@ at::Tensor SnapshotStore::read(SnapshotId id, const std::string& param, std::uin
       return translating([&] { return read_slice(file, i, impl_->options().verify_on_read); });
     }
   }
-  throw Error(ErrorCode::not_found, "Snapshot " + to_string(id) + " has no " +
-                                        (known ? "slice " + std::to_string(slice) + " of param " : "param ") +
-                                        printable(param));
+  throw Error(ErrorCode::not_found,
+              "Snapshot " + to_string(id) + " has no " +
+                  (known ? "slice " + std::to_string(slice) + " of param " : "param ") +
+                  printable(param));
 }
 
 void SnapshotStore::pin(SnapshotId id) { impl_->archive().index().set_pinned_durable(id, true); }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "archive/file_writer.h"
 #include "sample_store.h"
 #include "support/fails_with.h"
@@ -51,7 +50,8 @@ TEST_F(AsyncWriterTest, AWaitWithALimitSaysNoWhileTheCaptureIsGoingOn) {
   manifest.id = archive_.take_id();
   auto job = std::make_shared<SnapshotJob>(manifest);
   job->gradients.manifest = encode(manifest);
-  job->gradients.plan = archive_.planner().plan(testing::sample_layout(), job->gradients.manifest.size());
+  job->gradients.plan =
+      archive_.planner().plan(testing::sample_layout(), job->gradients.manifest.size());
   archive_.promise_space(job->bytes_total());
   writer.submit(job);
   EXPECT_FALSE(job->wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(1)));
@@ -88,7 +88,8 @@ TEST_F(AsyncWriterTest, AFailureIsToldByTheTicketAndThenNotAgain) {
   });
   files_->arm(1);
   const auto job = submit(writer, {.step = 12});
-  EXPECT_THAT([&] { job->wait_until(std::nullopt); }, testing::fails_with(ErrorCode::io, "step 12"));
+  EXPECT_THAT([&] { job->wait_until(std::nullopt); },
+              testing::fails_with(ErrorCode::io, "step 12"));
   EXPECT_NO_THROW(writer.tell_failure());
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_TRUE(heard[0].starts_with("0001-00000001 "));
@@ -101,7 +102,8 @@ TEST_F(AsyncWriterTest, AFailureNobodyWaitedForIsToldByTheNextCallOnce) {
   files_->arm(1);
   submit(writer, {});
   writer.close();
-  EXPECT_THAT([&] { writer.tell_failure(); }, testing::fails_with(ErrorCode::io, "injected failure"));
+  EXPECT_THAT([&] { writer.tell_failure(); },
+              testing::fails_with(ErrorCode::io, "injected failure"));
   EXPECT_NO_THROW(writer.tell_failure());
 }
 
@@ -111,7 +113,8 @@ TEST_F(AsyncWriterTest, AnAbandonedCaptureLeavesNothingAndIsNotToldTwice) {
   manifest.id = archive_.take_id();
   auto job = std::make_shared<SnapshotJob>(manifest);
   job->gradients.manifest = encode(manifest);
-  job->gradients.plan = archive_.planner().plan(testing::sample_layout(), job->gradients.manifest.size());
+  job->gradients.plan =
+      archive_.planner().plan(testing::sample_layout(), job->gradients.manifest.size());
   archive_.promise_space(job->bytes_total());
   writer.submit(job);
   job->gradients.blocks.abandon();

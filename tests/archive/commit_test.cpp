@@ -1,4 +1,6 @@
 // The promises of a commit: whole or absent, whatever fails and whenever the process dies.
+#include "archive/commit.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +12,6 @@
 #include <random>
 #include <set>
 
-#include "archive/commit.h"
 #include "sample_store.h"
 #include "support/fails_with.h"
 #include "support/faulty_file_system.h"
@@ -30,7 +31,9 @@ class CommitTest : public ::testing::Test {
     archive_.reset();
     archive_ = std::make_unique<RankArchive>(sample_options(dir_ / "store", std::move(files)));
   }
-  std::vector<std::string> names(const io::Path& directory) { return io::posix_file_system()->list(directory); }
+  std::vector<std::string> names(const io::Path& directory) {
+    return io::posix_file_system()->list(directory);
+  }
 
   testing::TempDir dir_;
   std::unique_ptr<RankArchive> archive_;
@@ -39,13 +42,13 @@ class CommitTest : public ::testing::Test {
 struct Failures {
   FaultyFileSystem::Mode mode;
   bool torn;
-  const char* where;          // a part of the paths that fail
-  std::size_t least_failed;   // saves that must have failed: open, reserve, two writes, sync, rename,
-                              // sync of the directory
+  const char* where;         // a part of the paths that fail
+  std::size_t least_failed;  // saves that must have failed: open, reserve, two writes, sync,
+                             // rename, sync of the directory
   std::size_t least_survived;
 };
-// Which of its own operations a save meets in the index depends on RocksDB's background threads; what
-// it does itself is a fixed list.
+// Which of its own operations a save meets in the index depends on RocksDB's background threads;
+// what it does itself is a fixed list.
 constexpr auto kOnce = FaultyFileSystem::Mode::once;
 constexpr auto kSticky = FaultyFileSystem::Mode::sticky;
 class FailingSaveTest : public CommitTest, public ::testing::WithParamInterface<Failures> {};
@@ -102,7 +105,8 @@ TEST_P(FailingSaveTest, FailureAtAnyOperationLeavesTheSnapshotWholeOrAbsent) {
     if (archive_->info(id)) {
       EXPECT_TRUE(holds(*archive_, id, nth));
     }
-    for (const auto& name : names(archive_->paths().snapshots())) EXPECT_TRUE(name.ends_with(".h5")) << name;
+    for (const auto& name : names(archive_->paths().snapshots()))
+      EXPECT_TRUE(name.ends_with(".h5")) << name;
 
     acknowledged ? ++survived : ++failed;
     if (!fired) break;
@@ -131,14 +135,20 @@ TEST_F(CommitTest, EverythingIsSyncedBeforeItIsRenamedAndRenamedBeforeTheRow) {
   const auto log = files->log();
   for (std::size_t i = start; i < log.size(); ++i) {
     const auto& line = log[i];
-    const auto has = [&line](const std::string& text) { return line.find(text) != std::string::npos; };
-    const std::string kind = has("/state") ? "state" : has("/snapshots") ? "gradients" : has("/index") ? "index" : "?";
+    const auto has = [&line](const std::string& text) {
+      return line.find(text) != std::string::npos;
+    };
+    const std::string kind = has("/state")       ? "state"
+                             : has("/snapshots") ? "gradients"
+                             : has("/index")     ? "index"
+                                                 : "?";
     const auto word = line.substr(0, line.find(' '));
-    if (word == "sync" || word == "rename" || word == "sync_directory") order.push_back(word + " " + kind);
+    if (word == "sync" || word == "rename" || word == "sync_directory")
+      order.push_back(word + " " + kind);
   }
-  EXPECT_EQ(order, (std::vector<std::string>{
-                       "sync state", "sync gradients", "rename state", "sync_directory state",
-                       "rename gradients", "sync_directory gradients", "sync index"}));
+  EXPECT_EQ(order, (std::vector<std::string>{"sync state", "sync gradients", "rename state",
+                                             "sync_directory state", "rename gradients",
+                                             "sync_directory gradients", "sync index"}));
   EXPECT_TRUE(holds(*archive_, id, 0));
 }
 
@@ -161,7 +171,8 @@ TEST_F(CommitTest, IdsAreNeverReusedWhateverBecameOfThem) {
 TEST_F(CommitTest, AFullDiskIsRefusedBeforeAnythingIsWrittenNamingBothFigures) {
   open();
   EXPECT_THAT([&] { archive_->promise_space(1ull << 60); },
-              testing::fails_with(ErrorCode::io, std::to_string((1ull << 60) + (32u << 20)) + " bytes free"));
+              testing::fails_with(ErrorCode::io,
+                                  std::to_string((1ull << 60) + (32u << 20)) + " bytes free"));
   EXPECT_NO_THROW(save(*archive_, {}));
 }
 
@@ -297,7 +308,8 @@ TEST_F(CommitTest, KilledBeforeAnyOperationLeavesTheSnapshotWholeOrAbsent) {
     }
     if (!acknowledged && archive_->info({1, 2})) ++adopted;
     EXPECT_TRUE(holds(*archive_, save(*archive_, {.seed = 3}), 3));
-    for (const auto& name : names(archive_->paths().snapshots())) EXPECT_TRUE(name.ends_with(".h5")) << name;
+    for (const auto& name : names(archive_->paths().snapshots()))
+      EXPECT_TRUE(name.ends_with(".h5")) << name;
     archive_.reset();
     if (WIFEXITED(status)) break;
   }
@@ -329,7 +341,8 @@ TEST_F(CommitTest, KilledAtRandomMomentsLosesNothingAcknowledged) {
     std::uint64_t acknowledged = 0;
     std::uint64_t next = 0;
     const auto after = 1 + random() % 6;  // kills inside the save after this one
-    while (acknowledged < after && read(pipe_ends[0], &next, sizeof next) == sizeof next) acknowledged = next;
+    while (acknowledged < after && read(pipe_ends[0], &next, sizeof next) == sizeof next)
+      acknowledged = next;
     usleep(static_cast<useconds_t>(random() % 15'000));
     kill(child, SIGKILL);
     while (read(pipe_ends[0], &next, sizeof next) == sizeof next) acknowledged = next;

@@ -22,7 +22,9 @@ class FileTest : public ::testing::Test {
     return archive_.paths().gradients_file(id_);
   }
   FileIdentity identity() const { return {LayoutKind::gradients, archive_.store().uuid, 0, id_}; }
-  Verification verify(const io::Path& path) { return verify_file(archive_.files(), path, identity()); }
+  Verification verify(const io::Path& path) {
+    return verify_file(archive_.files(), path, identity());
+  }
 
   static std::string read_file(const io::Path& path) {
     std::ifstream in(path, std::ios::binary);
@@ -74,7 +76,9 @@ TEST_F(FileTest, EveryFlippedByteIsFoundAndNamed) {
   const auto placement = file.placement();
   const auto layout = file.layout();
   const auto region_at = [&](std::uint64_t at) -> std::string {
-    const auto inside = [at](const Extent& extent) { return at >= extent.offset && at < extent.end(); };
+    const auto inside = [at](const Extent& extent) {
+      return at >= extent.offset && at < extent.end();
+    };
     if (at < kSealBytes) return "seal";
     if (inside(placement.metadata)) return "metadata";
     if (inside(placement.layout)) return "layout";
@@ -82,7 +86,8 @@ TEST_F(FileTest, EveryFlippedByteIsFoundAndNamed) {
     if (inside(placement.manifest)) return "manifest";
     for (std::size_t i = 0; i < layout.slices.size(); ++i) {
       if (inside(placement.slice_extents[i])) {
-        return layout.params[layout.slices[i].param].name + "/" + std::to_string(layout.slices[i].position);
+        return layout.params[layout.slices[i].param].name + "/" +
+               std::to_string(layout.slices[i].position);
       }
     }
     return "padding";
@@ -92,12 +97,14 @@ TEST_F(FileTest, EveryFlippedByteIsFoundAndNamed) {
     out.seekp(static_cast<std::streamoff>(at)).put(byte).flush();
   };
   // A large slice is sampled: all of its bytes are one region.
-  for (std::size_t at = 0; at < whole.size(); at += (at > 60'000 && at + 5000 < whole.size()) ? 997 : 1) {
+  for (std::size_t at = 0; at < whole.size();
+       at += (at > 60'000 && at + 5000 < whole.size()) ? 997 : 1) {
     put(at, static_cast<char>(whole[at] ^ 0x10));
     const auto damage = verify(path).damage;
     ASSERT_EQ(damage.size(), 1u) << "byte " << at;
-    const auto name = damage[0].region == "slice" ? damage[0].param + "/" + std::to_string(*damage[0].slice)
-                                                  : damage[0].region;
+    const auto name = damage[0].region == "slice"
+                          ? damage[0].param + "/" + std::to_string(*damage[0].slice)
+                          : damage[0].region;
     EXPECT_EQ(name, region_at(at)) << "byte " << at << ": " << damage[0].what;
     put(at, whole[at]);
   }
@@ -106,11 +113,13 @@ TEST_F(FileTest, EveryFlippedByteIsFoundAndNamed) {
 
 TEST_F(FileTest, EveryTruncationIsFound) {
   const auto path = save({.seed = 5});
-  for (auto length = std::filesystem::file_size(path); length-- > 0; length -= std::min<std::uintmax_t>(length, 333)) {
+  for (auto length = std::filesystem::file_size(path); length-- > 0;
+       length -= std::min<std::uintmax_t>(length, 333)) {
     std::filesystem::resize_file(path, length);
     EXPECT_EQ(verify(path).damage.size(), 1u) << length;
     EXPECT_THAT([&] { FileReader(archive_.files(), path, identity()); },
-                testing::fails_with(ErrorCode::corrupt, path.string())) << length;
+                testing::fails_with(ErrorCode::corrupt, path.string()))
+        << length;
   }
 }
 
@@ -128,7 +137,8 @@ TEST_F(FileTest, ADamagedSliceIsNamedByReadAndReadableOnRequest) {
   write_file(path, bytes);
   const FileReader file(archive_.files(), path, identity());
   std::vector<std::byte> out(extent.length);
-  EXPECT_THAT([&] { file.read_slice(4, out); }, testing::fails_with(ErrorCode::corrupt, "\"block.0.big\", slice 0"));
+  EXPECT_THAT([&] { file.read_slice(4, out); },
+              testing::fails_with(ErrorCode::corrupt, "\"block.0.big\", slice 0"));
   EXPECT_NO_THROW(file.read_slice(4, out, /*verify=*/false));
   EXPECT_EQ(static_cast<char>(out[17]), bytes[extent.offset + 17]);
 }
@@ -137,20 +147,25 @@ TEST_F(FileTest, AFileOfAnotherStoreRankSnapshotOrKindIsRefused) {
   const auto path = save({.seed = 5, .with_state = true});
   auto other = identity();
   other.store[0] ^= std::byte{1};
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); }, testing::fails_with(ErrorCode::corrupt, "another store"));
+  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+              testing::fails_with(ErrorCode::corrupt, "another store"));
   other = identity();
   other.rank = 1;
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); }, testing::fails_with(ErrorCode::corrupt, "rank 0"));
+  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+              testing::fails_with(ErrorCode::corrupt, "rank 0"));
   other = identity();
   other.id.sequence = 7;
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); }, testing::fails_with(ErrorCode::corrupt, to_string(id_)));
+  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+              testing::fails_with(ErrorCode::corrupt, to_string(id_)));
   EXPECT_THAT([&] { FileReader(archive_.files(), archive_.paths().state_file(id_), identity()); },
               testing::fails_with(ErrorCode::corrupt, "companion state"));
-  EXPECT_THAT([&] { FileReader(archive_.files(), dir_ / "none", identity()); }, testing::fails_with(ErrorCode::not_found));
+  EXPECT_THAT([&] { FileReader(archive_.files(), dir_ / "none", identity()); },
+              testing::fails_with(ErrorCode::not_found));
 }
 
 TEST_F(FileTest, RepeatedLayoutsBuildOneSkeleton) {
-  for (std::uint64_t step = 0; step < 5; ++step) save({.step = step, .seed = step, .with_state = true});
+  for (std::uint64_t step = 0; step < 5; ++step)
+    save({.step = step, .seed = step, .with_state = true});
   EXPECT_EQ(archive_.planner().skeletons_built(), 2u);  // gradients and state
 }
 

@@ -1,16 +1,19 @@
+#include "archive/manifest.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <span>
 #include <string>
 
-#include "archive/manifest.h"
 #include "support/fails_with.h"
 
 namespace gradstore::archive {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 Manifest sample_manifest() {
   Manifest manifest;
@@ -57,19 +60,22 @@ TEST(ManifestTest, AnInfiniteLossScaleSurvives) {
 TEST(ManifestTest, UserJsonThatIsNotJsonIsRefusedBeforeAnythingIsWritten) {
   auto manifest = sample_manifest();
   manifest.metadata.user_json = "{step: 1}";
-  EXPECT_THAT([&] { encode(manifest); }, testing::fails_with(ErrorCode::invalid_argument, "{step: 1}"));
+  EXPECT_THAT([&] { encode(manifest); },
+              testing::fails_with(ErrorCode::invalid_argument, "{step: 1}"));
 }
 
 TEST(ManifestTest, ANewerVersionIsIncompatible) {
   auto text = encode(sample_manifest());
   text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
-  EXPECT_THAT([&] { decode_manifest(bytes_of(text)); }, testing::fails_with(ErrorCode::incompatible, "version 2"));
+  EXPECT_THAT([&] { decode_manifest(bytes_of(text)); },
+              testing::fails_with(ErrorCode::incompatible, "version 2"));
 }
 
 TEST(ManifestTest, EveryTruncationIsCorrupt) {
   const auto text = encode(sample_manifest());
   for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_THAT([&] { decode_manifest(bytes_of(text).first(length)); }, testing::fails_with(ErrorCode::corrupt));
+    EXPECT_THAT([&] { decode_manifest(bytes_of(text).first(length)); },
+                testing::fails_with(ErrorCode::corrupt));
   }
 }
 

@@ -13,7 +13,7 @@ constexpr PartSizes kSizes{1234, 500, 70'000, 4096};
 TEST(PlacementTest, PartsFollowEachOtherAtTheirAlignment) {
   const auto placement = place(testing::sample_layout(), kSizes);
   EXPECT_EQ(placement.metadata, (Extent{4096, 1234}));
-  EXPECT_EQ(placement.layout, (Extent{5376, 500}));          // 5330, rounded up to 64
+  EXPECT_EQ(placement.layout, (Extent{5376, 500}));           // 5330, rounded up to 64
   EXPECT_EQ(placement.fingerprints, (Extent{8192, 70'000}));  // from 64 KiB on: 4096
   EXPECT_EQ(placement.manifest, (Extent{78'208, 4096}));
   EXPECT_EQ(placement.slices.offset % kPageBytes, 0u);

@@ -45,10 +45,8 @@ Layout sample_layout() {
       {"block.0.big", 1, DType::float16, Presence::captured, {300, 200}},
   };
   layout.slices = {
-      {0, 0, DType::float32, {101}, 0, 101, 0},
-      {0, 1, DType::float32, {101}, 101, 200, 2},
-      whole_slice(2, DType::bfloat16, {7}),
-      whole_slice(3, DType::float32, {0, 4}),
+      {0, 0, DType::float32, {101}, 0, 101, 0},   {0, 1, DType::float32, {101}, 101, 200, 2},
+      whole_slice(2, DType::bfloat16, {7}),       whole_slice(3, DType::float32, {0, 4}),
       whole_slice(4, DType::float16, {300, 200}),
   };
   return layout;
@@ -71,7 +69,8 @@ std::vector<std::byte> sample_bytes(const Layout& layout, std::size_t number, st
   return bytes;
 }
 
-archive::RankArchiveOptions sample_options(const io::Path& directory, std::shared_ptr<io::FileSystem> files) {
+archive::RankArchiveOptions sample_options(const io::Path& directory,
+                                           std::shared_ptr<io::FileSystem> files) {
   return {std::move(files), directory, 0, 1, "sample", std::make_unique<FakeSkeletons>()};
 }
 
@@ -81,8 +80,9 @@ void push_blocks(archive::FileJob& file, std::uint64_t seed, io::BlockPool& pool
   for (std::size_t i = 0; i < file.plan->layout.slices.size(); ++i) {
     const auto bytes = sample_bytes(file.plan->layout, i, seed);
     if (bytes.empty()) continue;
-    std::ranges::copy(bytes, image.begin() + static_cast<std::ptrdiff_t>(placement.slice_extents[i].offset -
-                                                                         placement.slices.offset));
+    std::ranges::copy(
+        bytes, image.begin() + static_cast<std::ptrdiff_t>(placement.slice_extents[i].offset -
+                                                           placement.slices.offset));
   }
   for (std::size_t n = 0; n < archive::num_blocks(placement); ++n) {
     auto block = pool.try_acquire();
@@ -90,13 +90,15 @@ void push_blocks(archive::FileJob& file, std::uint64_t seed, io::BlockPool& pool
       file.blocks.open_gate();
       block = pool.acquire();
     }
-    std::memcpy(block->bytes().data(), image.data() + n * archive::kBlockBytes, archive::block_length(placement, n));
+    std::memcpy(block->bytes().data(), image.data() + n * archive::kBlockBytes,
+                archive::block_length(placement, n));
     file.blocks.push(std::move(*block));
   }
   file.blocks.finish();
 }
 
-std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive, const SampleJob& sample) {
+std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive,
+                                               const SampleJob& sample) {
   archive::Manifest manifest;
   manifest.id = archive.take_id();
   manifest.rank = archive.rank();

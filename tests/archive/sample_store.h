@@ -28,8 +28,8 @@ Layout sample_state_layout(std::uint64_t bytes = 5000);
 /// The bytes of slice `number` in the snapshot filled with `seed`.
 std::vector<std::byte> sample_bytes(const Layout& layout, std::size_t number, std::uint64_t seed);
 
-archive::RankArchiveOptions sample_options(const io::Path& directory,
-                                           std::shared_ptr<io::FileSystem> files = io::posix_file_system());
+archive::RankArchiveOptions sample_options(
+    const io::Path& directory, std::shared_ptr<io::FileSystem> files = io::posix_file_system());
 
 struct SampleJob {
   std::uint64_t step = 0;
@@ -39,7 +39,8 @@ struct SampleJob {
 };
 
 /// A job whose blocks are all in the queue.
-std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive, const SampleJob& sample);
+std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive,
+                                               const SampleJob& sample);
 
 /// Pushes the blocks of one file. `pool` may be smaller than the file if a writer takes them.
 void push_blocks(archive::FileJob& file, std::uint64_t seed, io::BlockPool& pool);

@@ -80,7 +80,8 @@ TEST(SealTest, EveryFlippedBitIsNoticed) {
 TEST(SealTest, EveryTruncationIsNoticed) {
   const auto bytes = encode(sample());
   for (std::size_t length = 0; length < kSealBytes; ++length) {
-    EXPECT_THAT([&] { decode_seal(std::span(bytes).first(length)); }, testing::fails_with(ErrorCode::corrupt));
+    EXPECT_THAT([&] { decode_seal(std::span(bytes).first(length)); },
+                testing::fails_with(ErrorCode::corrupt));
   }
 }
 
@@ -88,7 +89,8 @@ TEST(SealTest, NewerVersionIsIncompatibleNotCorrupt) {
   auto bytes = encode(sample());
   bytes[8] = std::byte{2};
   put_checksum(bytes);
-  EXPECT_THAT([&] { decode_seal(bytes); }, testing::fails_with(ErrorCode::incompatible, "version 2"));
+  EXPECT_THAT([&] { decode_seal(bytes); },
+              testing::fails_with(ErrorCode::incompatible, "version 2"));
 }
 
 TEST(SealTest, NonZeroReservedBytesAreRefusedEvenWithAValidChecksum) {

@@ -13,7 +13,9 @@ namespace {
 
 class StoreDirectoryTest : public ::testing::Test {
  protected:
-  void write(const std::string& name, const std::string& text) { std::ofstream(dir_ / name) << text; }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ / name) << text;
+  }
 
   testing::TempDir dir_;
   std::shared_ptr<io::FileSystem> files_ = io::posix_file_system();
@@ -46,17 +48,21 @@ TEST_F(StoreDirectoryTest, AFolderWithOtherThingsIsNotTakenOver) {
 }
 
 TEST_F(StoreDirectoryTest, NoFolderNewerVersionAndDamageAreThreeErrors) {
-  EXPECT_THAT([&] { read_store(*files_, dir_ / "none"); }, testing::fails_with(ErrorCode::not_found));
+  EXPECT_THAT([&] { read_store(*files_, dir_ / "none"); },
+              testing::fails_with(ErrorCode::not_found));
   write("store.json", R"({"format":"gradstore store","version":2})");
-  EXPECT_THAT([&] { read_store(*files_, dir_.path()); }, testing::fails_with(ErrorCode::incompatible, "version 2"));
+  EXPECT_THAT([&] { read_store(*files_, dir_.path()); },
+              testing::fails_with(ErrorCode::incompatible, "version 2"));
   write("store.json", R"({"format":"grads)");
-  EXPECT_THAT([&] { read_store(*files_, dir_.path()); }, testing::fails_with(ErrorCode::corrupt, "store.json"));
+  EXPECT_THAT([&] { read_store(*files_, dir_.path()); },
+              testing::fails_with(ErrorCode::corrupt, "store.json"));
   write("store.json", R"({"format":"gradstore store","version":1,"uuid":"xyz","run_name":""})");
   EXPECT_THAT([&] { read_store(*files_, dir_.path()); }, testing::fails_with(ErrorCode::corrupt));
 }
 
 TEST_F(StoreDirectoryTest, RanksAreListedInNumericOrderAndStrangersLeftOut) {
-  for (const auto* name : {"rank-00010", "rank-00002", "rank-2", "rank-123456", "rank-", "rank-00x01", "other"}) {
+  for (const auto* name :
+       {"rank-00010", "rank-00002", "rank-2", "rank-123456", "rank-", "rank-00x01", "other"}) {
     files_->create_directory(dir_ / name);
   }
   EXPECT_EQ(list_ranks(*files_, dir_.path()), (std::vector<std::uint32_t>{2, 10, 123456}));

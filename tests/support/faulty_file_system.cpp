@@ -22,7 +22,8 @@ class FaultyFileSystem::Script {
       ++by_name_[name];
       const bool meant = path.string().find(path_part_) != std::string::npos;
       if (meant) ++since_arm_;
-      const bool fails = armed_ && meant && (mode_ == Mode::once ? since_arm_ == nth_ : since_arm_ >= nth_);
+      const bool fails =
+          armed_ && meant && (mode_ == Mode::once ? since_arm_ == nth_ : since_arm_ >= nth_);
       log_.push_back(name + " " + path.string() + more);
       if (fails) {
         fired_ = true;

@@ -27,8 +27,8 @@
 namespace gradstore {
 namespace {
 
-using testing::FaultyFileSystem;
 using testing::fails_with;
+using testing::FaultyFileSystem;
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
@@ -40,7 +40,8 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 // Three params in two groups, one of them without gradient; ids differ from process to process.
 class Model {
  public:
-  explicit Model(std::int64_t first_id, GradientStoreOptions options = {}) : gradients(options), id_(first_id) {
+  explicit Model(std::int64_t first_id, GradientStoreOptions options = {})
+      : gradients(options), id_(first_id) {
     gradients.register_param(id_, "embed", 0, at::zeros({10, 4}));
     gradients.register_param(id_ + 1, "head", 1, at::zeros({7}));
     gradients.register_param(id_ + 2, "unused", 1, at::zeros({3}));
@@ -55,7 +56,8 @@ class Model {
   std::vector<at::Tensor> grads() const {
     std::vector<at::Tensor> all;
     for (const auto group : {0, 1}) {
-      for (const auto& grad : gradients.get_working_grads_by_group_id(group)) all.push_back(grad.clone());
+      for (const auto& grad : gradients.get_working_grads_by_group_id(group))
+        all.push_back(grad.clone());
     }
     return all;
   }
@@ -82,7 +84,9 @@ class SnapshotStoreTest : public ::testing::Test {
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(same_bits(a[i], b[i])) << i;
   }
-  std::filesystem::path file_of(SnapshotId id) { return dir_ / "store/rank-00000/snapshots" / (to_string(id) + ".h5"); }
+  std::filesystem::path file_of(SnapshotId id) {
+    return dir_ / "store/rank-00000/snapshots" / (to_string(id) + ".h5");
+  }
 
   testing::TempDir dir_;
 };
@@ -92,7 +96,8 @@ TEST_F(SnapshotStoreTest, RestoresInAnotherProcesssIdsWithOrderAndBits) {
   Model before(1000);
   before.backward(0.1);
   before.backward(0.2);
-  const auto ticket = store->snapshot(before.gradients, {.step = 5, .micro_step = 2, .accumulation_steps = 4});
+  const auto ticket =
+      store->snapshot(before.gradients, {.step = 5, .micro_step = 2, .accumulation_steps = 4});
   ticket.wait();
   const auto expected = before.grads();
   store->close();
@@ -149,17 +154,19 @@ TEST_F(SnapshotStoreTest, WhatChangesRightAfterTheCallIsNotInTheSnapshot) {
 TEST_F(SnapshotStoreTest, EveryDTypeAndStrideReadsBackBitForBit) {
   std::vector<std::pair<std::string, at::Tensor>> cases;
   const auto random_bits = at::randint(0, 256, {4096}, at::kByte);
-  for (const auto type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kChar, at::kShort, at::kInt,
-                          at::kLong, at::kByte}) {
+  for (const auto type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kChar, at::kShort,
+                          at::kInt, at::kLong, at::kByte}) {
     auto bits = random_bits.clone();
     cases.emplace_back(std::string(at::toString(type)), bits.view(type).clone());
-    cases.emplace_back(std::string(at::toString(type)) + " strided", bits.view(type).clone().slice(0, 1, 301, 3));
+    cases.emplace_back(std::string(at::toString(type)) + " strided",
+                       bits.view(type).clone().slice(0, 1, 301, 3));
   }
   const auto matrix = at::randn({13, 17});
   cases.emplace_back("transposed", matrix.t());
   cases.emplace_back("expanded", at::randn({1, 5}).expand({4, 5}));
   cases.emplace_back("inside a large storage", at::randn({100'000}).slice(0, 500, 537));
-  cases.emplace_back("channels last", at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast));
+  cases.emplace_back("channels last",
+                     at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast));
   cases.emplace_back("scalar", at::randn({}));
   cases.emplace_back("empty", at::empty({0, 3}));
 
@@ -172,10 +179,12 @@ TEST_F(SnapshotStoreTest, EveryDTypeAndStrideReadsBackBitForBit) {
   auto store = open();
   const auto ticket = store->snapshot(gradients, {});
   ticket.wait();
-  for (const auto& [name, tensor] : cases) EXPECT_TRUE(same_bits(store->read(ticket.id(), name), tensor)) << name;
+  for (const auto& [name, tensor] : cases)
+    EXPECT_TRUE(same_bits(store->read(ticket.id(), name), tensor)) << name;
   store->restore(ticket.id(), gradients);
   const auto restored = gradients.get_working_grads_by_group_id(0);
-  for (std::size_t i = 0; i < cases.size(); ++i) EXPECT_TRUE(same_bits(restored.at(i), cases[i].second)) << cases[i].first;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    EXPECT_TRUE(same_bits(restored.at(i), cases[i].second)) << cases[i].first;
 }
 
 TEST_F(SnapshotStoreTest, WhatCannotBeStoredIsRefusedByNameBeforeAnythingIsWritten) {
@@ -185,8 +194,10 @@ TEST_F(SnapshotStoreTest, WhatCannotBeStoredIsRefusedByNameBeforeAnythingIsWritt
     model.backward(1);
     model.gradients.register_param(50, "odd one", 1, at::zeros({4}));
     model.gradients.append_gradients_by_param_id(tensor, 1, 50);
-    EXPECT_THAT([&] { store->snapshot(model.gradients, {}); }, fails_with(ErrorCode::invalid_argument, "\"odd one\""));
-    EXPECT_THAT([&] { store->snapshot(model.gradients, {}); }, fails_with(ErrorCode::invalid_argument, why));
+    EXPECT_THAT([&] { store->snapshot(model.gradients, {}); },
+                fails_with(ErrorCode::invalid_argument, "\"odd one\""));
+    EXPECT_THAT([&] { store->snapshot(model.gradients, {}); },
+                fails_with(ErrorCode::invalid_argument, why));
     CompanionState state{{{"odd state", tensor}}, "{}"};
     EXPECT_THAT([&] { store->snapshot(Model(1).gradients, {}, state); },
                 fails_with(ErrorCode::invalid_argument, "\"odd state\""));
@@ -197,12 +208,15 @@ TEST_F(SnapshotStoreTest, WhatCannotBeStoredIsRefusedByNameBeforeAnythingIsWritt
   expect_refused(at::empty({4}, at::TensorOptions().device(at::kMeta)), "meta");
   Model unnamed(1);
   unnamed.gradients.append_gradients_by_param_id(at::zeros({2}), 0, 4711);
-  EXPECT_THAT([&] { store->snapshot(unnamed.gradients, {}); }, fails_with(ErrorCode::invalid_argument, "4711"));
+  EXPECT_THAT([&] { store->snapshot(unnamed.gradients, {}); },
+              fails_with(ErrorCode::invalid_argument, "4711"));
   Model elsewhere(1);  // in a group in which restore() would not look for it
   elsewhere.gradients.append_gradients_by_param_id(at::zeros({10, 4}), 8, 1);
   EXPECT_THAT([&] { store->snapshot(elsewhere.gradients, {}); },
-              fails_with(ErrorCode::invalid_argument, "\"embed\" cannot be stored: it has gradients in group 8"));
-  EXPECT_THAT([&] { store->snapshot(Model(1).gradients, {.user_json = "{"}); }, fails_with(ErrorCode::invalid_argument));
+              fails_with(ErrorCode::invalid_argument,
+                         "\"embed\" cannot be stored: it has gradients in group 8"));
+  EXPECT_THAT([&] { store->snapshot(Model(1).gradients, {.user_json = "{"}); },
+              fails_with(ErrorCode::invalid_argument));
   EXPECT_TRUE(store->list().empty());
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "store/rank-00000/snapshots"));
 }
@@ -212,29 +226,40 @@ TEST_F(SnapshotStoreTest, NoSnapshotDamagedAndIncompatibleAreThreeErrors) {
   Model model(1);
   EXPECT_FALSE(store->latest());
   EXPECT_FALSE(store->latest_good());
-  EXPECT_THAT([&] { store->restore({1, 9}, model.gradients); }, fails_with(ErrorCode::not_found, "0001-00000009"));
+  EXPECT_THAT(
+      [&] {
+        store->restore({1, 9}, model.gradients);
+      },
+      fails_with(ErrorCode::not_found, "0001-00000009"));
   model.backward(1);
   const auto first = store->snapshot(model.gradients, {.step = 1});
   const auto second = store->snapshot(model.gradients, {.step = 2});
   second.wait();
   {
     std::fstream file(file_of(second.id()), std::ios::in | std::ios::out | std::ios::binary);
-    const auto last_page = static_cast<std::streamoff>(std::filesystem::file_size(file_of(second.id())) - 4096);
+    const auto last_page =
+        static_cast<std::streamoff>(std::filesystem::file_size(file_of(second.id())) - 4096);
     file.seekp(last_page).put('\x55');
   }
   const auto before = model.grads();
-  EXPECT_THAT([&] { store->restore(second.id(), model.gradients); }, fails_with(ErrorCode::corrupt, "slice 0"));
+  EXPECT_THAT([&] { store->restore(second.id(), model.gradients); },
+              fails_with(ErrorCode::corrupt, "slice 0"));
   expect_same(model.grads(), before);
   EXPECT_EQ(store->latest()->id, second.id());
   EXPECT_EQ(store->latest_good()->id, first.id());
   GradientStore other;
   other.register_param(1, "embed", 0, at::zeros({10, 4}));
   other.register_param(2, "tail", 0, at::zeros({3}));
-  EXPECT_THAT([&] { store->restore(first.id(), other); }, fails_with(ErrorCode::incompatible, "missing in the snapshot: \"tail\""));
-  EXPECT_THAT([&] { store->restore(first.id(), other); }, fails_with(ErrorCode::incompatible, "unknown to the target: \"head\", \"unused\""));
-  EXPECT_THAT([&] { store->read(first.id(), "nobody"); }, fails_with(ErrorCode::not_found, "param \"nobody\""));
-  EXPECT_THAT([&] { store->read(first.id(), "head", 3); }, fails_with(ErrorCode::not_found, "slice 3"));
-  EXPECT_THAT([&] { store->read_state(first.id()); }, fails_with(ErrorCode::not_found, "no companion state"));
+  EXPECT_THAT([&] { store->restore(first.id(), other); },
+              fails_with(ErrorCode::incompatible, "missing in the snapshot: \"tail\""));
+  EXPECT_THAT([&] { store->restore(first.id(), other); },
+              fails_with(ErrorCode::incompatible, "unknown to the target: \"head\", \"unused\""));
+  EXPECT_THAT([&] { store->read(first.id(), "nobody"); },
+              fails_with(ErrorCode::not_found, "param \"nobody\""));
+  EXPECT_THAT([&] { store->read(first.id(), "head", 3); },
+              fails_with(ErrorCode::not_found, "slice 3"));
+  EXPECT_THAT([&] { store->read_state(first.id()); },
+              fails_with(ErrorCode::not_found, "no companion state"));
 }
 
 TEST_F(SnapshotStoreTest, RestoreIsStrictAboutShapeDtypeGroupAndPartitioning) {
@@ -252,11 +277,16 @@ TEST_F(SnapshotStoreTest, RestoreIsStrictAboutShapeDtypeGroupAndPartitioning) {
     store->restore(ticket.id(), other, {.partial = true});
   };
   EXPECT_NO_THROW(try_restore("head", 1, at::zeros({7})));
-  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({8})); }, fails_with(ErrorCode::incompatible, "shape [7] in the snapshot and [8]"));
-  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}, at::kDouble)); }, fails_with(ErrorCode::incompatible, "float32"));
-  EXPECT_THAT([&] { try_restore("head", 0, at::zeros({7})); }, fails_with(ErrorCode::incompatible, "group 1"));
-  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}), {.world_size = 2}); }, fails_with(ErrorCode::incompatible, "world size 2"));
-  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}), {.partition_grad = true}); }, fails_with(ErrorCode::incompatible, "partitioned"));
+  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({8})); },
+              fails_with(ErrorCode::incompatible, "shape [7] in the snapshot and [8]"));
+  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}, at::kDouble)); },
+              fails_with(ErrorCode::incompatible, "float32"));
+  EXPECT_THAT([&] { try_restore("head", 0, at::zeros({7})); },
+              fails_with(ErrorCode::incompatible, "group 1"));
+  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}), {.world_size = 2}); },
+              fails_with(ErrorCode::incompatible, "world size 2"));
+  EXPECT_THAT([&] { try_restore("head", 1, at::zeros({7}), {.partition_grad = true}); },
+              fails_with(ErrorCode::incompatible, "partitioned"));
 }
 
 TEST_F(SnapshotStoreTest, PartialRestoreListsWhatItLeftOut) {
@@ -271,7 +301,8 @@ TEST_F(SnapshotStoreTest, PartialRestoreListsWhatItLeftOut) {
   const auto report = store->restore(ticket.id(), other, {.partial = true});
   EXPECT_EQ(report.missing, std::vector<std::string>{"tail"});
   EXPECT_EQ(report.unexpected, (std::vector<std::string>{"head", "unused"}));
-  EXPECT_TRUE(same_bits(*other.get_working_grad_by_param_id(1), *model.gradients.get_working_grad_by_param_id(1)));
+  EXPECT_TRUE(same_bits(*other.get_working_grad_by_param_id(1),
+                        *model.gradients.get_working_grad_by_param_id(1)));
 }
 
 TEST_F(SnapshotStoreTest, ShardedSlicesKeepRangePaddingAndPlace) {
@@ -286,7 +317,8 @@ TEST_F(SnapshotStoreTest, ShardedSlicesKeepRangePaddingAndPlace) {
   gradients.reset_all_gradients();
   store->restore(ticket.id(), gradients);
   ASSERT_EQ(gradients.get_partitioned_gradients_by_param_id(0, 1).size(), 2u);
-  EXPECT_TRUE(same_bits(*gradients.get_working_grad_by_param_id(1), at::arange(3, at::kFloat) + 10));
+  EXPECT_TRUE(
+      same_bits(*gradients.get_working_grad_by_param_id(1), at::arange(3, at::kFloat) + 10));
 }
 
 TEST_F(SnapshotStoreTest, EmptyGroupsAndAnEmptyStoreSurvive) {
@@ -326,7 +358,8 @@ TEST_F(SnapshotStoreTest, GroupsComeBackInTheirOrderAndNoOthersDo) {
   store->restore(only_group_5.id(), after);
   after.append_gradients_by_param_id(at::full({2}, 7.0), 7, 2);
   after.append_gradients_by_param_id(at::full({2}, 0.5), 0, 2);
-  EXPECT_EQ((*after.get_working_grad_by_param_id(2))[0].item<float>(), 7.0f) << "group 0 came after group 7";
+  EXPECT_EQ((*after.get_working_grad_by_param_id(2))[0].item<float>(), 7.0f)
+      << "group 0 came after group 7";
 }
 
 TEST_F(SnapshotStoreTest, FindAnswersWithTheNewestAttemptAndLatestGoesByIdNotByStep) {
@@ -384,7 +417,8 @@ TEST_F(SnapshotStoreTest, AFullStagingMemoryFailsOnlyWhereThatWasChosen) {
   {
     const std::lock_guard hold(gate);
     first = store->snapshot(model.gradients, {.step = 1});
-    EXPECT_THAT([&] { store->snapshot(model.gradients, {.step = 2}); }, fails_with(ErrorCode::busy, "staging memory"));
+    EXPECT_THAT([&] { store->snapshot(model.gradients, {.step = 2}); },
+                fails_with(ErrorCode::busy, "staging memory"));
   }
   first->wait();
   EXPECT_NO_THROW(store->snapshot(model.gradients, {.step = 3}).wait());
@@ -399,7 +433,8 @@ TEST_F(SnapshotStoreTest, AFailedSnapshotIsToldOnceAndTheNextWorks) {
   files->arm(3);
   const auto lost = store->snapshot(model.gradients, {.step = 12, .micro_step = 3});
   while (!lost.done()) std::this_thread::yield();
-  EXPECT_THAT([&] { store->snapshot(model.gradients, {}); }, fails_with(ErrorCode::io, "step 12, micro-step 3"));
+  EXPECT_THAT([&] { store->snapshot(model.gradients, {}); },
+              fails_with(ErrorCode::io, "step 12, micro-step 3"));
   EXPECT_NO_THROW(store->snapshot(model.gradients, {.step = 13}).wait());
   EXPECT_EQ(store->list().size(), 1u);
   EXPECT_THROW(lost.wait(), Error);
@@ -453,9 +488,11 @@ TEST_F(SnapshotStoreTest, FailureAtAnyOperationLeavesTheSnapshotWholeOrAbsent) {
 TEST_F(SnapshotStoreTest, ASecondWriterOfTheRankIsRefusedNamingTheHolder) {
   auto store = open();
   EXPECT_THAT([&] { open(); }, fails_with(ErrorCode::busy, std::to_string(getpid())));
-  EXPECT_THAT([&] { open({.rank = 3, .world_size = 2}); }, fails_with(ErrorCode::invalid_argument, "Rank 3"));
+  EXPECT_THAT([&] { open({.rank = 3, .world_size = 2}); },
+              fails_with(ErrorCode::invalid_argument, "Rank 3"));
   EXPECT_NO_THROW(open({.rank = 1, .world_size = 2})->close());
-  EXPECT_THAT([&] { SnapshotStore::open(dir_.path()); }, fails_with(ErrorCode::incompatible, "not a gradstore store"));
+  EXPECT_THAT([&] { SnapshotStore::open(dir_.path()); },
+              fails_with(ErrorCode::incompatible, "not a gradstore store"));
 }
 
 TEST_F(SnapshotStoreTest, MutatingThreadsAndSnapshotsDoNotTearASlice) {

@@ -1,7 +1,9 @@
-// Writes a snapshot of known tensors, and beside it what they hold, for check_snapshot_with_h5py.py:
+// Writes a snapshot of known tensors, and beside it what they hold, for
+// check_snapshot_with_h5py.py:
 //   write_snapshot DIRECTORY
 // DIRECTORY/store is the store; each tensor's elements, as float64 in row-major order, lie in
-// DIRECTORY/<name>.f64, and DIRECTORY/shapes.txt has a line "<group> <name> <dtype> <extent>..." each.
+// DIRECTORY/<name>.f64, and DIRECTORY/shapes.txt has a line "<group> <name> <dtype> <extent>..."
+// each.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -44,11 +46,13 @@ int main(int argc, char** argv) {
     shapes << '\n';
     const auto values = tensor.to(at::kDouble).contiguous();
     std::ofstream(directory / (name + ".f64"), std::ios::binary)
-        .write(static_cast<const char*>(values.const_data_ptr()), static_cast<std::streamsize>(values.nbytes()));
+        .write(static_cast<const char*>(values.const_data_ptr()),
+               static_cast<std::streamsize>(values.nbytes()));
   }
   const auto store = gradstore::SnapshotStore::open(directory / "store");
   gradstore::CompanionState state{{{"weights", tensors[0].second}}, R"({"position":17})"};
-  const auto ticket = store->snapshot(gradients, {.step = 3, .user_json = R"({"note":"hello"})"}, state);
+  const auto ticket =
+      store->snapshot(gradients, {.step = 3, .user_json = R"({"note":"hello"})"}, state);
   ticket.wait();
   std::cout << to_string(ticket.id()) << '\n';
   store->close();

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -35,7 +35,8 @@ void in_blocks(std::size_t bytes, F transfer) {
         const auto offset = next.fetch_add(kBlock);
         if (offset >= bytes) return;
         const auto length = std::min(kBlock, bytes - offset);
-        if (transfer(offset, length) != static_cast<ssize_t>(length)) std::abort();  // a limit that failed measures nothing
+        if (transfer(offset, length) != static_cast<ssize_t>(length))
+          std::abort();  // a limit that failed measures nothing
       }
     });
   }
@@ -45,7 +46,9 @@ void in_blocks(std::size_t bytes, F transfer) {
 }  // namespace
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-double seconds_since(std::int64_t start_ns) { return static_cast<double>(now_ns() - start_ns) / 1e9; }
+double seconds_since(std::int64_t start_ns) {
+  return static_cast<double>(now_ns() - start_ns) / 1e9;
+}
 
 double copy_with_two_threads(std::span<const std::byte> from, std::span<std::byte> to) {
   const auto start = now_ns();
@@ -56,7 +59,8 @@ double copy_with_two_threads(std::span<const std::byte> from, std::span<std::byt
   return seconds_since(start);
 }
 
-double write_direct(const std::filesystem::path& path, std::span<const std::byte> bytes, Reserve reserve) {
+double write_direct(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                    Reserve reserve) {
   std::filesystem::remove(path);
   const auto start = now_ns();
   const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_DIRECT | O_CLOEXEC, 0644);

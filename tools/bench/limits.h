@@ -17,7 +17,8 @@ enum class Reserve { nothing, truncate, allocate };
 
 /// Writes `bytes` (a multiple of 8 MiB) to a new file with O_DIRECT in blocks of 8 MiB from 4
 /// threads, then fsync. Returns seconds.
-double write_direct(const std::filesystem::path& path, std::span<const std::byte> bytes, Reserve reserve);
+double write_direct(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                    Reserve reserve);
 
 /// Reads the whole file with O_DIRECT in blocks of 8 MiB from 4 threads. Returns seconds.
 double read_direct(const std::filesystem::path& path, std::span<std::byte> into);

@@ -2,8 +2,9 @@
 //
 //   gradstore-bench [--workload gpt2|big|small] [--rounds N] [--dir DIR]
 //
-// stall:    what training waits for in snapshot(); its limit is a two-thread memcpy of as many bytes
-// durable:  from the call of snapshot() to a committed row: copy, digests, statistics, write, fsync,
+// stall:    what training waits for in snapshot(); its limit is a two-thread memcpy of as many
+// bytes durable:  from the call of snapshot() to a committed row: copy, digests, statistics, write,
+// fsync,
 //           index; its limit is the fastest bare O_DIRECT write with fsync (extending the file,
 //           after ftruncate, after fallocate) of as many bytes
 // restore:  verified, with the page cache dropped; its limit is a bare O_DIRECT read
@@ -39,7 +40,9 @@ double median(std::vector<double> values) {
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -53,8 +56,10 @@ void drop_from_page_cache(const std::filesystem::path& path) {
 class Bench {
  public:
   Bench(const std::string& workload, std::filesystem::path directory)
-      : workload_(make_workload(workload)), directory_(std::move(directory)),
-        flat_(round_up(workload_.bytes)), staged_(round_up(workload_.bytes)) {
+      : workload_(make_workload(workload)),
+        directory_(std::move(directory)),
+        flat_(round_up(workload_.bytes)),
+        staged_(round_up(workload_.bytes)) {
     flat_.touch();
     staged_.touch();
     std::memset(flat_.data(), 0x5a, flat_.size());
@@ -103,7 +108,8 @@ class Bench {
       std::printf("%-10s %10.2f %10.2f %10.2f", name, low * 1e3, median(values) * 1e3, high * 1e3);
       if (limit != nullptr) {
         std::vector<double> ratios;
-        for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(values[i] / times.at(limit)[i]);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          ratios.push_back(values[i] / times.at(limit)[i]);
         std::printf("   %.2f x %s", median(ratios), limit);
       }
       std::printf("\n");
@@ -114,8 +120,10 @@ class Bench {
     row("durable", "write");
     row("read", nullptr);
     row("restore", "read");
-    std::printf("cpu: %.2f core-seconds per GiB of snapshot; first snapshot of the layout: stall %.2f ms, durable %.2f ms\n",
-                median(times.at("cpu")) * 1024 / mib, first_stall_ * 1e3, first_durable_ * 1e3);
+    std::printf(
+        "cpu: %.2f core-seconds per GiB of snapshot; first snapshot of the layout: stall %.2f ms, "
+        "durable %.2f ms\n",
+        median(times.at("cpu")) * 1024 / mib, first_stall_ * 1e3, first_durable_ * 1e3);
   }
 
   // The first snapshot builds the skeleton and takes memory from the operating system.
@@ -150,7 +158,9 @@ int run(int argc, char** argv) {
   std::size_t rounds = 7;
   std::string directory = "gradstore-bench";
   app.add_option("--workload", workload, "gpt2, big or small")->capture_default_str();
-  app.add_option("--rounds", rounds, "Rounds after two to warm up")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds, "Rounds after two to warm up")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_option("--dir", directory, "Where to write; removed at the end")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 

@@ -18,8 +18,18 @@ void add_gpt2(Workload& workload) {
   add(workload, {50257, d});
   add(workload, {1024, d});
   for (int layer = 0; layer < 12; ++layer) {
-    for (const auto& shape : std::vector<std::vector<std::int64_t>>{
-             {d}, {d}, {d, 3 * d}, {3 * d}, {d, d}, {d}, {d}, {d}, {d, 4 * d}, {4 * d}, {4 * d, d}, {d}}) {
+    for (const auto& shape : std::vector<std::vector<std::int64_t>>{{d},
+                                                                    {d},
+                                                                    {d, 3 * d},
+                                                                    {3 * d},
+                                                                    {d, d},
+                                                                    {d},
+                                                                    {d},
+                                                                    {d},
+                                                                    {d, 4 * d},
+                                                                    {4 * d},
+                                                                    {4 * d, d},
+                                                                    {d}}) {
       add(workload, shape);
     }
   }
@@ -38,7 +48,8 @@ Workload make_workload(const std::string& name) {
   } else if (name == "small") {
     for (int i = 0; i < 20'000; ++i) add(workload, {1024});
   } else {
-    throw Error(ErrorCode::invalid_argument, "There is no workload " + name + ": gpt2, big or small");
+    throw Error(ErrorCode::invalid_argument,
+                "There is no workload " + name + ": gpt2, big or small");
   }
   return workload;
 }
