@@ -126,6 +126,24 @@ INSTANTIATE_TEST_SUITE_P(Modes, FailingSaveTest,
                                            Failures{kSticky, false, "/index", 2, 1},
                                            Failures{kSticky, false, "", 16, 1}));
 
+// Without a later save, whose higher id would hide it.
+TEST_F(CommitTest, WhatWasToldAsFailedDoesNotComeBackAtTheNextOpen) {
+  const auto files = std::make_shared<FaultyFileSystem>();
+  open(files);
+  for (std::size_t nth = 1; nth <= 7; ++nth) {
+    SCOPED_TRACE(nth);
+    const auto job = testing::make_job(*archive_, {.seed = nth, .with_state = true});
+    files->arm(nth, kOnce, "/snapshots");
+    EXPECT_THAT([&] { archive_->write(*job); },
+                testing::fails_with(ErrorCode::io, "injected failure"));
+    files->disarm();
+    open(files);
+    EXPECT_FALSE(archive_->info(job->manifest.id));
+    EXPECT_TRUE(names(archive_->paths().snapshots()).empty());
+    EXPECT_TRUE(names(archive_->paths().state()).empty());
+  }
+}
+
 TEST_F(CommitTest, EverythingIsSyncedBeforeItIsRenamedAndRenamedBeforeTheRow) {
   const auto files = std::make_shared<FaultyFileSystem>();
   open(files);

@@ -14,8 +14,7 @@ gradstore_test(grad_inspect
 add_executable(grad_inspect_make_store ${here}/grad_inspect_make_store.cpp)
 target_link_libraries(grad_inspect_make_store PRIVATE grad_inspect_sample gradstore_warnings)
 
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME tools.GradInspectTest
-         COMMAND ${Python3_EXECUTABLE} -B ${here}/grad_inspect_test.py $<TARGET_FILE:grad-inspect>
+         COMMAND ${GRADSTORE_PYTHON} -B ${here}/grad_inspect_test.py $<TARGET_FILE:grad-inspect>
                  $<TARGET_FILE:grad_inspect_make_store>)
 set_tests_properties(tools.GradInspectTest PROPERTIES TIMEOUT 300 LABELS tools)

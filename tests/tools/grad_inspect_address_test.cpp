@@ -93,7 +93,7 @@ TEST(AddressTest, MarkStandsUnderTheWrongPart) {
 
 TEST(AddressTest, MarkCountsColumnsNotBytes) {
   EXPECT_THAT(refusal("store@param=\xe6\xa2\xaf,step=x"),
-              ::testing::HasSubstr("\n                     ^"));  // A wide character: two columns.
+              ::testing::HasSubstr("\n                      ^"));  // A wide character: two columns.
 }
 
 TEST(AddressTest, EveryMistakeIsNamed) {

@@ -26,7 +26,10 @@ std::uint16_t nearest(double value, double (*decode)(std::uint16_t), std::uint16
     (decode(middle) <= magnitude ? low : high) = middle;
   }
   const auto to_low = magnitude - decode(low);
-  const auto to_high = high == infinity ? to_low + 1 : decode(high) - magnitude;
+  // Infinity stands where the next finite element would be.
+  const auto to_high =
+      high == infinity ? 2 * decode(low) - decode(static_cast<std::uint16_t>(low - 1)) - magnitude
+                       : decode(high) - magnitude;
   const bool take_low = to_low < to_high || (to_low == to_high && low % 2 == 0);
   const auto bits = take_low ? low : high;
   return static_cast<std::uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));

@@ -4,6 +4,8 @@
 //   grad_inspect_make_store DIRECTORY hold     three snapshots, prints "ready", keeps it open and
 //                                              saves one more for each line read from stdin
 //   grad_inspect_make_store DIRECTORY churn    the same, but saves without pause until stdin ends
+//   grad_inspect_make_store DIRECTORY ranks    two ranks, of which the second lacks the second
+//                                              snapshot
 
 #include <atomic>
 #include <iostream>
@@ -20,6 +22,15 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::string mode = argc > 2 ? argv[2] : "";
   try {
+    if (mode == "ranks") {
+      for (const std::uint32_t rank : {0u, 1u}) {
+        const auto archive = gradstore::testing::open_for_writing(argv[1], rank, 2);
+        save(*archive, {0, 8, Stage::post_reduce, false});
+        if (rank == 0) save(*archive, {1, 8, Stage::post_reduce, false});
+        archive->close();
+      }
+      return 0;
+    }
     const auto archive = gradstore::testing::open_for_writing(argv[1]);
     save(*archive, {0, 4, Stage::pre_reduce, false});
     save(*archive, {1, 8, Stage::clipped, false});
@@ -38,8 +49,10 @@ int main(int argc, char** argv) {
         }
         done = true;
       });
-      for (std::uint64_t step = 2; !done; ++step)
+      for (std::uint64_t step = 2; !done; ++step) {
         save(*archive, {step, 1, Stage::post_reduce, true});
+        std::cout << "saved" << std::endl;
+      }
       input.join();
     }
     archive->close();

@@ -103,10 +103,14 @@ std::vector<std::byte> inspect_bytes(const Layout& layout, std::size_t number) {
   }
 }
 
-std::unique_ptr<archive::RankArchive> open_for_writing(const io::Path& directory) {
+std::unique_ptr<archive::RankArchive> open_for_writing(const io::Path& directory,
+                                                       std::uint32_t rank,
+                                                       std::uint32_t world_size) {
   archive::RankArchiveOptions options;
   options.files = io::posix_file_system();
   options.directory = directory;
+  options.rank = rank;
+  options.world_size = world_size;
   options.run_name = "sample run";
   options.skeletons = hdf5::make_skeleton_builder();
   return std::make_unique<archive::RankArchive>(std::move(options));

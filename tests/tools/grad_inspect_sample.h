@@ -18,8 +18,10 @@ Layout inspect_layout();
 /// The elements of slice `number`, known from here alone.
 std::vector<std::byte> inspect_bytes(const Layout& layout, std::size_t number);
 
-/// Opens rank 0 of the store for writing, with libhdf5's skeletons.
-std::unique_ptr<archive::RankArchive> open_for_writing(const io::Path& directory);
+/// Opens a rank of the store for writing, with libhdf5's skeletons.
+std::unique_ptr<archive::RankArchive> open_for_writing(const io::Path& directory,
+                                                       std::uint32_t rank = 0,
+                                                       std::uint32_t world_size = 1);
 
 struct InspectSnapshot {
   std::uint64_t step = 0;

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "grad_inspect_sample.h"
 #include "json_text.h"
+#include "store_check.h"
 #include "support/temp_dir.h"
 
 namespace gradstore::inspect {
@@ -152,6 +153,68 @@ TEST_F(VerifyTest, WholeFileOfOtherContentsIsDamage) {
   const auto [status, json] = run();
   EXPECT_EQ(status, ExitStatus::damaged);
   EXPECT_EQ(json["damage"][0]["region"], "index");
+}
+
+TEST_F(VerifyTest, StatisticsThatDifferInTheIndexAreDamage) {
+  {
+    const auto archive = testing::open_for_writing(dir_ / "store");
+    auto& index = archive->index();
+    const auto row = index.find(id_);
+    const auto layout = index.layout(row->layout_digest);
+    auto fingerprints = index.fingerprints(*row, layout);
+    fingerprints[1].statistics.zero += 1;
+    index.put_durable(*row, layout, fingerprints);
+    archive->close();
+  }
+  const auto [status, json] = run();
+  EXPECT_EQ(status, ExitStatus::damaged);
+  ASSERT_EQ(json["damage"].size(), 1u);
+  EXPECT_EQ(json["damage"][0]["region"], "index");
+  EXPECT_EQ(json["damage"][0]["param"]["name"], "embed.weight");
+  EXPECT_EQ(json["damage"][0]["slice"], 1);
+}
+
+class RemovalTest : public VerifyTest {
+ protected:
+  // Lists the store, lets its writer do something, then checks what was listed.
+  template <typename F>
+  CheckResult check_after(F change) {
+    const auto archive = testing::open_for_writing(dir_ / "store");
+    auto store = open_store(parse_address((dir_ / "store").string()));
+    const auto selected = select(store, {});
+    change(archive->index());
+    StoreCheck check(store, [](const CheckResult&) {});
+    for (const auto& s : selected) check.check_snapshot(s);
+    archive->close();
+    return check.result();
+  }
+};
+
+TEST_F(RemovalTest, SnapshotThatItsWriterRemovesMeanwhileIsGoneNotDamaged) {
+  const auto result = check_after([this](index::Index& index) {
+    index.set_state_durable(id_, SnapshotState::deleting);
+    std::filesystem::remove(paths_.gradients_file(id_));
+    std::filesystem::remove(paths_.state_file(id_));
+    index.remove_durable(id_);
+  });
+  EXPECT_TRUE(result.damage.empty());
+  EXPECT_EQ(result.gone, std::vector{id_});
+}
+
+TEST_F(RemovalTest, SnapshotBeingRemovedIsGoneAsSoonAsItsRowSaysSo) {
+  const auto result = check_after([this](index::Index& index) {
+    index.set_state_durable(id_, SnapshotState::deleting);
+    std::filesystem::remove(paths_.gradients_file(id_));
+  });
+  EXPECT_TRUE(result.damage.empty());
+  EXPECT_EQ(result.gone, std::vector{id_});
+}
+
+TEST_F(RemovalTest, FileThatSomebodyElseRemovesIsDamage) {
+  const auto result =
+      check_after([this](index::Index&) { std::filesystem::remove(paths_.gradients_file(id_)); });
+  EXPECT_EQ(result.damage.size(), 1u);
+  EXPECT_TRUE(result.gone.empty());
 }
 
 TEST_F(VerifyTest, LeftOversAreFindingsNotDamage) {

@@ -54,8 +54,10 @@ struct Facts {
   std::uint32_t world_size = 0;
   std::vector<Selected> last;  // The newest committed snapshot, on each rank that has it.
   Contents contents;
+  std::string contents_failure;  // Why the contents are not known; empty: they are.
   DiskUse disk;
   bool written_now = false;
+  bool writer_unknown = false;  // On some rank.
 };
 
 void add_contents(Contents& contents, const Layout& layout) {
@@ -81,14 +83,19 @@ Facts gather(OpenStore& store, const Selector& selector) {
     if (!facts.last.empty() && facts.last.front().row.info.id != snapshot.id) facts.last.clear();
     facts.last.push_back(s);
   }
-  for (const auto& s : facts.last) {
-    add_contents(facts.contents, s.rank->view->index().layout(s.row.layout_digest));
+  try {
+    for (const auto& s : facts.last) {
+      add_contents(facts.contents, s.rank->view->index().layout(s.row.layout_digest));
+    }
+  } catch (const Error& error) {
+    facts.contents_failure = describe(error);
   }
   for (const auto& rank : store.ranks) {
     facts.disk.gradients += bytes_in(rank.paths.snapshots(), &facts.disk.unfinished_files);
     facts.disk.state += bytes_in(rank.paths.state(), &facts.disk.unfinished_files);
     facts.disk.index += bytes_in(rank.paths.index());
     facts.written_now = facts.written_now || rank.writer.has_value();
+    facts.writer_unknown = facts.writer_unknown || !rank.writer_unknown.empty();
   }
   return facts;
 }
@@ -111,7 +118,8 @@ Json ranks_json(const OpenStore& store) {
   for (const auto& rank : store.ranks) {
     Json json;
     json["rank"] = rank.rank;
-    json["open_for_writing"] = rank.writer.has_value();
+    json["open_for_writing"] =
+        rank.writer_unknown.empty() ? Json(rank.writer.has_value()) : Json(nullptr);
     json["writer_pid"] =
         rank.writer && rank.writer->pid > 0 ? Json(rank.writer->pid) : Json(nullptr);
     json["snapshots"] = rank.rows.size();
@@ -124,7 +132,8 @@ Json ranks_json(const OpenStore& store) {
 void print_json(const OpenStore& store, const Facts& facts, const Output& output) {
   auto json = document("info");
   json["store"] = store.json();
-  json["open_for_writing"] = facts.written_now;
+  json["open_for_writing"] =
+      facts.writer_unknown && !facts.written_now ? Json(nullptr) : Json(facts.written_now);
   json["world_size"] = facts.world_size;
   json["ranks"] = ranks_json(store);
   Json states;
@@ -142,6 +151,7 @@ void print_json(const OpenStore& store, const Facts& facts, const Output& output
   json["steps"] = range_json(facts.steps);
   json["stages"] = Json::array();
   for (const auto stage : facts.stages) json["stages"].push_back(name_of(stage));
+  if (!facts.contents_failure.empty()) json["contents_unreadable"] = text(facts.contents_failure);
   json["groups"] = facts.contents.groups.size();
   json["params"] = facts.contents.params.size();
   json["params_without_gradient"] = facts.contents.absent();
@@ -159,6 +169,11 @@ void print_json(const OpenStore& store, const Facts& facts, const Output& output
 }
 
 Cell writer_cell(const OpenStore& store, const Facts& facts) {
+  for (const auto& rank : store.ranks) {
+    if (!rank.writer_unknown.empty()) {
+      return {"unknown: " + visible_text(rank.writer_unknown), Look::warning};
+    }
+  }
   if (!facts.written_now) return {"none: no process has it open for writing"};
   std::string who;
   for (const auto& rank : store.ranks) {
@@ -234,7 +249,7 @@ void print_text(const OpenStore& store, const Facts& facts, const Output& output
   list.add("writer", writer_cell(store, facts));
   if (facts.disk.unfinished_files > 0) {
     const auto files = plural(facts.disk.unfinished_files, "file");
-    list.add("unfinished", facts.written_now
+    list.add("unfinished", facts.written_now || facts.writer_unknown
                                ? Cell{files + " being written"}
                                : Cell{files + " of a writer that died; the next open removes them",
                                       Look::warning});
@@ -247,7 +262,7 @@ void print_text(const OpenStore& store, const Facts& facts, const Output& output
   list.add("ranks", {std::to_string(store.ranks.size()) + " here" +
                      (facts.world_size == 0 ? std::string()
                                             : ", world size " + std::to_string(facts.world_size))});
-  if (!facts.last.empty()) {
+  if (!facts.last.empty() && facts.contents_failure.empty()) {
     const auto absent = facts.contents.absent();
     list.add("groups", {with_thousands(facts.contents.groups.size())});
     list.add("params", {with_thousands(facts.contents.params.size()) +
@@ -273,7 +288,11 @@ ExitStatus info(const InfoOptions& options, const Output& output) {
   } else {
     print_text(store, facts, output);
   }
-  const bool damaged = unreadable || facts.states.at(SnapshotState::damaged) > 0;
+  if (!facts.contents_failure.empty()) {
+    output.err << "grad-inspect: " << visible_lines(facts.contents_failure) << '\n';
+  }
+  const bool damaged =
+      unreadable || !facts.contents_failure.empty() || facts.states.at(SnapshotState::damaged) > 0;
   return damaged ? ExitStatus::damaged : ExitStatus::fine;
 }
 

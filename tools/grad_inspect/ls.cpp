@@ -114,47 +114,54 @@ void sort_lines(std::vector<Line>& lines, SortKey key) {
                            [key](const Line& line) { return sort_value(line, key); });
 }
 
-Cell note_of(const Line& line, bool long_form) {
+// Why a line has no numbers; plain absence must not look like zeros.
+Cell missing_note(const Line& line) {
   if (line.param == nullptr) return {"no params", Look::dim};
   switch (line.param->presence) {
     case Presence::absent: return {"absent: no gradient", Look::dim};
     case Presence::not_captured: return {"not captured", Look::dim};
     case Presence::captured: break;
   }
-  if (long_form) return {};
+  return {};
+}
+
+Cell short_note(const Line& line) {
+  if (line.num_slices == 0) return missing_note(line);
   std::string note;
-  if (line.nan > 0) note += with_thousands(line.nan) + " nan";
-  if (line.inf > 0) note += (note.empty() ? "" : ", ") + with_thousands(line.inf) + " inf";
+  if (line.nan > 0) note.append(with_thousands(line.nan)).append(" nan");
+  if (line.inf > 0)
+    note.append(note.empty() ? "" : ", ").append(with_thousands(line.inf)).append(" inf");
   if (note.empty() && line.elements > 0 && line.zero == line.elements) note = "all zero";
   return {note, line.nan + line.inf > 0 ? Look::bad : Look::plain};
 }
 
 std::vector<Cell> short_cells(const Line& line) {
-  if (line.num_slices == 0) return {{}, {}, {}};
+  if (line.num_slices == 0) return {{}, {}, {}, short_note(line)};
   return {{std::to_string(line.num_slices)},
           {with_thousands(line.elements)},
-          {human_bytes(line.bytes)}};
+          {human_bytes(line.bytes)},
+          short_note(line)};
 }
 
 std::vector<Cell> long_cells(const Line& line) {
-  // An absent param has a dtype and a shape, but no numbers: none at all, not zeros.
+  if (line.param == nullptr) return {{}, {}, {}, missing_note(line)};
   if (line.slice == nullptr) {
-    if (line.param == nullptr) return std::vector<Cell>(10);
-    std::vector<Cell> cells(10);
-    cells[1] = {std::string(name_of(line.param->dtype)), Look::dim};
-    cells[2] = {shape_text(line.param->shape), Look::dim};
-    return cells;
+    return {{},
+            {std::string(name_of(line.param->dtype)), Look::dim},
+            {shape_text(line.param->shape), Look::dim},
+            missing_note(line)};
   }
   const auto count = [](std::uint64_t number, Look look) {
     return Cell{with_thousands(number), number > 0 ? look : Look::dim};
   };
+  const bool any_finite = !std::isnan(line.absmax);
   return {{std::to_string(line.slice->position)},
           {std::string(name_of(line.slice->dtype))},
           {shape_text(line.slice->shape)},
           {range_text(*line.slice)},
           {human_bytes(line.bytes)},
           {short_number(std::sqrt(line.sum_of_squares))},
-          std::isnan(line.absmax) ? Cell{"-", Look::dim} : Cell{short_number(line.absmax)},
+          any_finite ? Cell{short_number(line.absmax)} : Cell{"-", Look::dim},
           count(line.nan, Look::bad),
           count(line.inf, Look::bad),
           count(line.zero, Look::plain)};
@@ -183,8 +190,7 @@ Table make_table(bool long_form) {
                 {"ABSMAX", right},
                 {"NAN", right},
                 {"INF", right},
-                {"ZERO", right},
-                {"NOTE"}});
+                {"ZERO", right}});
 }
 
 void print_lines(const std::vector<Line>& lines, bool several_ranks, const LsOptions& options,
@@ -209,31 +215,31 @@ void print_lines(const std::vector<Line>& lines, bool several_ranks, const LsOpt
     for (auto& cell : options.long_form ? long_cells(line) : short_cells(line)) {
       row.push_back(std::move(cell));
     }
-    row.push_back(note_of(line, options.long_form));
     table.add(std::move(row));
     previous = &line;
   }
   table.print(output.out, output.style);
 }
 
+// Groups and params that several ranks have count once.
 std::string total_of(const std::vector<Line>& lines) {
-  std::set<std::pair<std::uint32_t, std::int64_t>> groups;
-  std::set<const ParamSpec*> params;
-  std::set<const ParamSpec*> absent;
+  std::set<std::int64_t> groups;
+  std::set<std::string_view> params;
+  std::set<std::string_view> captured;
   Line sum;
   for (const auto& line : lines) {
-    groups.insert({line.rank, line.group});
-    if (line.param != nullptr) params.insert(line.param);
-    if (line.param != nullptr && line.param->presence != Presence::captured) {
-      absent.insert(line.param);
-    }
+    groups.insert(line.group);
+    if (line.param != nullptr) params.insert(line.param->name);
+    if (line.num_slices > 0) captured.insert(line.param->name);
     sum.num_slices += line.num_slices;
     sum.elements += line.elements;
     sum.bytes += line.bytes;
     sum.sum_of_squares += line.sum_of_squares;
   }
   auto text = plural(groups.size(), "group") + ", " + plural(params.size(), "param");
-  if (!absent.empty()) text += " (" + with_thousands(absent.size()) + " without gradient)";
+  if (const auto without = params.size() - captured.size(); without > 0) {
+    text.append(" (").append(with_thousands(without)).append(" without gradient)");
+  }
   return text + ", " + plural(sum.num_slices, "slice") + ", " + plural(sum.elements, "element") +
          ", " + human_bytes(sum.bytes) + ", norm " + short_number(std::sqrt(sum.sum_of_squares));
 }

@@ -83,7 +83,11 @@ OpenStore open_store(const Address& address) {
     OpenRank open;
     open.rank = rank;
     open.paths = archive::rank_paths(store.view.directory(), rank);
-    open.writer = find_writer(open.paths.lock());
+    try {
+      open.writer = find_writer(open.paths.lock());
+    } catch (const Error& error) {
+      open.writer_unknown = error.what();  // Everything else can still be looked at.
+    }
     open_index(store.view, open);
     store.ranks.push_back(std::move(open));
   }

@@ -22,9 +22,12 @@ struct OpenRank {
   std::uint32_t rank = 0;
   archive::RankPaths paths;
   std::optional<Writer> writer;             ///< Who is writing it at this moment.
+  std::string writer_unknown;               ///< Why that could not be found out; empty: it could.
   std::unique_ptr<archive::RankView> view;  ///< Null: it has no index, or `failure` says why.
   std::optional<Error> failure;             ///< The index is lost or cannot be read.
   std::vector<index::SnapshotRow> rows;     ///< Ascending, damage marked.
+
+  bool may_be_written() const { return writer.has_value() || !writer_unknown.empty(); }
 };
 
 struct OpenStore {

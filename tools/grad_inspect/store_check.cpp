@@ -177,7 +177,7 @@ void StoreCheck::check_unnamed(OpenRank& rank, LayoutKind kind, const std::strin
   const auto files = io::posix_file_system();
   if (!files->status(path)) return;  // Gone since, or renamed: then it was being written.
   const bool newer = id && (rank.rows.empty() || *id > rank.rows.back().info.id);
-  if (rank.writer && (name.ends_with(".tmp") || newer)) {
+  if (rank.may_be_written() && (name.ends_with(".tmp") || newer)) {
     ++result_.being_written;
     return;
   }

@@ -101,7 +101,8 @@ void print_text(const CheckResult& result, double seconds, const Output& output)
     output.out << plural(result.being_written, "file") << " being written, not checked\n";
   }
   if (!result.damage.empty()) {
-    output.out << output.style.apply(Look::bad, plural(result.damage.size(), "place") + " damaged");
+    output.out << output.style.apply(
+        Look::bad, plural(result.damage.size(), "place") + " damaged or not readable");
   } else if (result.files == 0) {
     output.out << "there was nothing to check";
   } else {
