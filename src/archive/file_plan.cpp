@@ -15,7 +15,8 @@ constexpr std::size_t kPlansKept = 8;  // a few layouts, each for gradients and 
 
 }  // namespace
 
-FilePlanner::FilePlanner(std::unique_ptr<SkeletonBuilder> builder) : builder_(std::move(builder)) {}
+FilePlanner::FilePlanner(std::unique_ptr<SkeletonBuilder> builder, FindMetadata find_metadata)
+    : builder_(std::move(builder)), find_metadata_(std::move(find_metadata)) {}
 
 std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t manifest_bytes) {
   auto record = index::encode(layout);
@@ -41,10 +42,15 @@ std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t m
       index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size()))
           .size();
   sizes.manifest = slot;
-  plan->skeleton = builder_->build(plan->layout, sizes);
+  if (auto metadata = find_metadata_(plan->layout.kind, digest, slot)) {
+    sizes.metadata = metadata->size();
+    plan->skeleton = {std::move(*metadata), place(plan->layout, sizes)};
+  } else {
+    plan->skeleton = builder_->build(plan->layout, sizes);
+    ++built_;
+  }
   plan->metadata_digest = digest_of(plan->skeleton.metadata);
   for (const auto& extent : plan->placement().slice_extents) plan->data_bytes += extent.length;
-  ++built_;
   recent_.push_front(std::move(plan));
   if (recent_.size() > kPlansKept) recent_.pop_back();
   return recent_.front();

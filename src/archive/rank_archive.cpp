@@ -1,5 +1,7 @@
 #include "archive/rank_archive.h"
 
+#include <functional>
+
 #include "archive/commit.h"
 #include "archive/file_writer.h"
 #include "archive/recovery.h"
@@ -49,7 +51,7 @@ RankArchive::RankArchive(RankArchiveOptions options)
       paths_(rank_paths(options.directory, options.rank)),
       rank_(options.rank),
       world_size_(options.world_size),
-      planner_(std::move(options.skeletons)),
+      planner_(std::move(options.skeletons), std::bind_front(&RankArchive::find_metadata, this)),
       workers_(kWritesInFlight) {
   files_->create_directory(paths_.root);
   files_->sync_directory(options.directory);
@@ -152,6 +154,30 @@ void RankArchive::write_and_commit(SnapshotJob& job) {
                                    {"step", std::to_string(job.manifest.metadata.step)},
                                    {"micro_step", std::to_string(job.manifest.metadata.micro_step)},
                                    {"bytes", std::to_string(job.bytes_total())}});
+}
+
+// The newest snapshot's files have the layout that the next one's will have, if any have.
+std::optional<std::vector<std::byte>> RankArchive::find_metadata(LayoutKind kind,
+                                                                 const Digest128& layout,
+                                                                 std::uint64_t manifest_slot) {
+  try {
+    const auto row = index_->latest();
+    if (!row || (kind == LayoutKind::state && !row->info.state_id)) return std::nullopt;
+    if (kind == LayoutKind::gradients && row->layout_digest != layout) return std::nullopt;
+    const auto file =
+        kind == LayoutKind::gradients ? open_gradients(row->info.id) : open_state(row->info.id);
+    const auto& seal = file.seal();
+    if (seal.layout.digest != layout || seal.manifest.extent.length != manifest_slot)
+      return std::nullopt;
+    std::vector<std::byte> metadata(seal.metadata.extent.length);
+    file.read(seal.metadata.extent.offset, metadata);
+    if (digest_of(metadata) != seal.metadata.digest) return std::nullopt;
+    return metadata;
+  } catch (const Error& error) {
+    // Only a shortcut: what is wrong with that file is told by whoever reads it.
+    log::debug("no skeleton taken from the newest snapshot", {{"error", error.what()}});
+    return std::nullopt;
+  }
 }
 
 FileReader RankArchive::open_gradients(SnapshotId id) {

@@ -66,6 +66,8 @@ class RankArchive {
 
  private:
   void write_and_commit(SnapshotJob& job);
+  std::optional<std::vector<std::byte>> find_metadata(LayoutKind kind, const Digest128& layout,
+                                                      std::uint64_t manifest_slot);
 
   std::shared_ptr<io::FileSystem> files_;
   StoreInfo store_;

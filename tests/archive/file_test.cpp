@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "archive/file_reader.h"
 #include "archive/verify.h"
@@ -15,15 +16,20 @@ namespace {
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() : archive_(testing::sample_options(dir_ / "store")) {}
+  FileTest() { reopen(); }
+
+  void reopen() {
+    archive_.reset();
+    archive_ = std::make_unique<RankArchive>(testing::sample_options(dir_ / "store"));
+  }
 
   io::Path save(const testing::SampleJob& sample) {
-    id_ = testing::save(archive_, sample);
-    return archive_.paths().gradients_file(id_);
+    id_ = testing::save(*archive_, sample);
+    return archive_->paths().gradients_file(id_);
   }
-  FileIdentity identity() const { return {LayoutKind::gradients, archive_.store().uuid, 0, id_}; }
+  FileIdentity identity() const { return {LayoutKind::gradients, archive_->store().uuid, 0, id_}; }
   Verification verify(const io::Path& path) {
-    return verify_file(archive_.files(), path, identity());
+    return verify_file(archive_->files(), path, identity());
   }
 
   static std::string read_file(const io::Path& path) {
@@ -35,14 +41,14 @@ class FileTest : public ::testing::Test {
   }
 
   testing::TempDir dir_;
-  RankArchive archive_;
+  std::unique_ptr<RankArchive> archive_;
   SnapshotId id_;
 };
 
 TEST_F(FileTest, ReadsBackEveryByte) {
   save({.seed = 5, .with_state = true});
-  EXPECT_TRUE(testing::holds(archive_, id_, 5));
-  EXPECT_FALSE(testing::holds(archive_, id_, 6));
+  EXPECT_TRUE(testing::holds(*archive_, id_, 5));
+  EXPECT_FALSE(testing::holds(*archive_, id_, 6));
 }
 
 TEST_F(FileTest, SlicesAcrossManyBlocksReadBack) {
@@ -52,12 +58,12 @@ TEST_F(FileTest, SlicesAcrossManyBlocksReadBack) {
   layout.slices.push_back({5, 0, DType::float32, {elements}, 0, elements - 3, 3});
   layout.params.back().shape = {elements - 3};
   save({.seed = 9, .layout = layout});
-  EXPECT_TRUE(testing::holds(archive_, id_, 9));
+  EXPECT_TRUE(testing::holds(*archive_, id_, 9));
 }
 
 TEST_F(FileTest, StatisticsLeaveThePaddingOutAndDigestsTakeItIn) {
   const auto path = save({.seed = 5});
-  const FileReader file(archive_.files(), path, identity());
+  const FileReader file(archive_->files(), path, identity());
   EXPECT_EQ(file.fingerprints()[1].statistics.count, 99u);  // 101 elements, 2 of them padding
   EXPECT_EQ(file.fingerprints()[1].digest, digest_of(testing::sample_bytes(file.layout(), 1, 5)));
   EXPECT_EQ(file.fingerprints()[3].statistics.count, 0u);
@@ -65,14 +71,14 @@ TEST_F(FileTest, StatisticsLeaveThePaddingOutAndDigestsTakeItIn) {
 
 TEST_F(FileTest, AFileWithoutSlicesIsAFile) {
   save({.layout = Layout{}});
-  EXPECT_TRUE(testing::holds(archive_, id_, 0));
+  EXPECT_TRUE(testing::holds(*archive_, id_, 0));
 }
 
 // The promise of `verify`: each byte of the file is covered, and what is damaged is named.
 TEST_F(FileTest, EveryFlippedByteIsFoundAndNamed) {
   const auto path = save({.seed = 5});
   const auto whole = read_file(path);
-  const FileReader file(archive_.files(), path, identity());
+  const FileReader file(archive_->files(), path, identity());
   const auto placement = file.placement();
   const auto layout = file.layout();
   const auto region_at = [&](std::uint64_t at) -> std::string {
@@ -117,7 +123,7 @@ TEST_F(FileTest, EveryTruncationIsFound) {
        length -= std::min<std::uintmax_t>(length, 333)) {
     std::filesystem::resize_file(path, length);
     EXPECT_EQ(verify(path).damage.size(), 1u) << length;
-    EXPECT_THAT([&] { FileReader(archive_.files(), path, identity()); },
+    EXPECT_THAT([&] { FileReader(archive_->files(), path, identity()); },
                 testing::fails_with(ErrorCode::corrupt, path.string()))
         << length;
   }
@@ -132,10 +138,10 @@ TEST_F(FileTest, ALongerFileIsFound) {
 TEST_F(FileTest, ADamagedSliceIsNamedByReadAndReadableOnRequest) {
   const auto path = save({.seed = 5});
   auto bytes = read_file(path);
-  const auto extent = FileReader(archive_.files(), path, identity()).placement().slice_extents[4];
+  const auto extent = FileReader(archive_->files(), path, identity()).placement().slice_extents[4];
   bytes[extent.offset + 17] = static_cast<char>(bytes[extent.offset + 17] ^ 1);
   write_file(path, bytes);
-  const FileReader file(archive_.files(), path, identity());
+  const FileReader file(archive_->files(), path, identity());
   std::vector<std::byte> out(extent.length);
   EXPECT_THAT([&] { file.read_slice(4, out); },
               testing::fails_with(ErrorCode::corrupt, "\"block.0.big\", slice 0"));
@@ -147,26 +153,49 @@ TEST_F(FileTest, AFileOfAnotherStoreRankSnapshotOrKindIsRefused) {
   const auto path = save({.seed = 5, .with_state = true});
   auto other = identity();
   other.store[0] ^= std::byte{1};
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+  EXPECT_THAT([&] { FileReader(archive_->files(), path, other); },
               testing::fails_with(ErrorCode::corrupt, "another store"));
   other = identity();
   other.rank = 1;
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+  EXPECT_THAT([&] { FileReader(archive_->files(), path, other); },
               testing::fails_with(ErrorCode::corrupt, "rank 0"));
   other = identity();
   other.id.sequence = 7;
-  EXPECT_THAT([&] { FileReader(archive_.files(), path, other); },
+  EXPECT_THAT([&] { FileReader(archive_->files(), path, other); },
               testing::fails_with(ErrorCode::corrupt, to_string(id_)));
-  EXPECT_THAT([&] { FileReader(archive_.files(), archive_.paths().state_file(id_), identity()); },
+  EXPECT_THAT([&] { FileReader(archive_->files(), archive_->paths().state_file(id_), identity()); },
               testing::fails_with(ErrorCode::corrupt, "companion state"));
-  EXPECT_THAT([&] { FileReader(archive_.files(), dir_ / "none", identity()); },
+  EXPECT_THAT([&] { FileReader(archive_->files(), dir_ / "none", identity()); },
               testing::fails_with(ErrorCode::not_found));
 }
 
 TEST_F(FileTest, RepeatedLayoutsBuildOneSkeleton) {
   for (std::uint64_t step = 0; step < 5; ++step)
     save({.step = step, .seed = step, .with_state = true});
-  EXPECT_EQ(archive_.planner().skeletons_built(), 2u);  // gradients and state
+  EXPECT_EQ(archive_->planner().skeletons_built(), 2u);  // gradients and state
+}
+
+TEST_F(FileTest, AfterARestartSkeletonsComeFromTheNewestSnapshotUnlessItIsDamaged) {
+  const auto path = save({.seed = 1, .with_state = true});
+  const auto first = read_file(path);
+  reopen();
+  const auto second = read_file(save({.seed = 1, .with_state = true}));
+  EXPECT_EQ(archive_->planner().skeletons_built(), 0u);
+  EXPECT_TRUE(testing::holds(*archive_, id_, 1));
+  const auto extent =
+      FileReader(archive_->files(), archive_->paths().gradients_file(id_), identity())
+          .placement()
+          .metadata;
+  EXPECT_EQ(second.substr(extent.offset, extent.length),
+            first.substr(extent.offset, extent.length));
+
+  auto damaged = second;
+  damaged[extent.offset + 5] = static_cast<char>(damaged[extent.offset + 5] ^ 1);
+  write_file(archive_->paths().gradients_file(id_), damaged);
+  reopen();
+  save({.seed = 2, .with_state = true});
+  EXPECT_EQ(archive_->planner().skeletons_built(), 1u);
+  EXPECT_TRUE(testing::holds(*archive_, id_, 2));
 }
 
 }  // namespace
