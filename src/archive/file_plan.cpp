@@ -39,7 +39,8 @@ std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t m
   PartSizes sizes;
   sizes.layout = plan->layout_record.size();
   sizes.fingerprints =
-      index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size()))
+      index::encode_fingerprints(std::vector<kernels::SliceFingerprint>(plan->layout.slices.size()),
+                                 plan->layout.slices)
           .size();
   sizes.manifest = slot;
   if (auto metadata = find_metadata_(plan->layout.kind, digest, slot)) {
@@ -50,7 +51,6 @@ std::shared_ptr<const FilePlan> FilePlanner::plan(Layout layout, std::uint64_t m
     ++built_;
   }
   plan->metadata_digest = digest_of(plan->skeleton.metadata);
-  for (const auto& extent : plan->placement().slice_extents) plan->data_bytes += extent.length;
   recent_.push_front(std::move(plan));
   if (recent_.size() > kPlansKept) recent_.pop_back();
   return recent_.front();

@@ -23,7 +23,6 @@ struct FilePlan {
   Digest128 layout_digest;
   Skeleton skeleton;
   Digest128 metadata_digest;     ///< Of skeleton.metadata.
-  std::uint64_t data_bytes = 0;  ///< Of all slices, without gaps.
 
   const Placement& placement() const { return skeleton.placement; }
 };

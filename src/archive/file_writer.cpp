@@ -24,9 +24,16 @@ std::unique_ptr<io::File> create(io::FileSystem& files, const io::Path& path) {
   return files.open(path, io::OpenMode::create_or_empty, io::Caching::buffered);
 }
 
-// Bytes of a slice that statistics are taken of: all but the padding at its end.
-std::uint64_t counted_bytes(const SliceSpec& slice) {
-  return (slice.end - slice.begin) * size_of(slice.dtype);
+// The bytes of a slice that statistics are taken of: all but the padding at its end; of a sparse
+// one the values of its entries. `bytes`: its first ones.
+Extent counted_extent(const SliceSpec& slice, const Extent& extent,
+                      std::span<const std::byte> bytes) {
+  if (!slice.sparse) return {extent.offset, (slice.end - slice.begin) * size_of(slice.dtype)};
+  const auto parts = sparse_parts(slice);
+  std::uint64_t entries = 0;  // Alignment keeps the header within one block.
+  std::memcpy(&entries, bytes.first(sizeof entries).data(), sizeof entries);
+  ensure(entries <= slice.sparse->capacity, "a sparse slice has room for its entries");
+  return {extent.offset + parts.values.offset, entries * parts.entry_bytes};
 }
 
 }  // namespace
@@ -74,11 +81,18 @@ void FileWriter::fingerprint(std::span<const std::byte> block) {
   const auto end = begin + block.size();
 
   for (; slice_ < slices.size(); ++slice_) {
+    if (slices[slice_].alias_of) {
+      fingerprints_[slice_] = fingerprints_[*slices[slice_].alias_of];
+      continue;
+    }
     const auto& extent = extents[slice_];
     if (extent.length > 0 && extent.offset >= end) return;
     if (!statistics_) {
       statistics_ = std::make_unique<kernels::StatisticsStream>(slices[slice_].dtype);
       digest_.reset();
+      counted_ = extent.length == 0
+                     ? Extent{}
+                     : counted_extent(slices[slice_], extent, block.subspan(extent.offset - begin));
     }
     const auto from = std::max(begin, extent.offset);
     const auto to = std::min(end, extent.end());
@@ -88,9 +102,10 @@ void FileWriter::fingerprint(std::span<const std::byte> block) {
       for (auto at = from; at < to; at += kPiece) {
         const auto piece = block.subspan(at - begin, std::min<std::uint64_t>(kPiece, to - at));
         digest_.add(piece);
-        const auto counted_end = extent.offset + counted_bytes(slices[slice_]);
-        if (at < counted_end) {
-          statistics_->add(piece.first(std::min<std::uint64_t>(piece.size(), counted_end - at)));
+        const auto counted_from = std::max(at, counted_.offset);
+        const auto counted_to = std::min(at + piece.size(), counted_.end());
+        if (counted_from < counted_to) {
+          statistics_->add(piece.subspan(counted_from - at, counted_to - counted_from));
         }
       }
     }
@@ -141,7 +156,7 @@ Seal FileWriter::finish(const Seal& identity, const std::string& manifest) {
   }
   drain();
 
-  const auto fingerprints = index::encode_fingerprints(fingerprints_);
+  const auto fingerprints = index::encode_fingerprints(fingerprints_, plan_->layout.slices);
   auto padded = manifest;
   padded.resize(placement.manifest.length, ' ');
   const auto digest_text = [](const std::string& text) {

@@ -87,6 +87,7 @@ std::string encode(const Manifest& m) {
   json["gradient_store"] = {{"world_size", m.setup.world_size},
                             {"local_rank", m.setup.local_rank},
                             {"partition_grad", m.setup.partition_grad}};
+  json["overlapping_slices"] = m.overlapping_slices;
   json["writer"] = m.writer;
   json["user"] = parse_user_json(m.metadata.user_json);
   // Names in here are ours or the user's JSON, which was parsed: valid UTF-8, except the run name.
@@ -124,6 +125,7 @@ Manifest decode_manifest(std::span<const std::byte> slot) {
     const auto& setup = json.at("gradient_store");
     m.setup = {setup.at("world_size").get<std::int64_t>(),
                setup.at("local_rank").get<std::int64_t>(), setup.at("partition_grad").get<bool>()};
+    m.overlapping_slices = json.at("overlapping_slices").get<decltype(m.overlapping_slices)>();
     m.writer = json.at("writer").get<std::string>();
     return m;
   } catch (const nlohmann::json::exception& error) {

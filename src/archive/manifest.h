@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gradstore/snapshot.h"
 
@@ -28,6 +30,8 @@ struct Manifest {
   std::int64_t created_unix_ns = 0;
   std::optional<SnapshotId> state_id;
   GradientStoreSetup setup;
+  /// Slices (by number) whose memory overlapped without being the same: restored, they are apart.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> overlapping_slices;
   std::string writer;  ///< Program versions, e.g. "gradstore 0.1.0, torch 2.11.0".
 };
 

@@ -54,6 +54,10 @@ Placement place(const Layout& layout, const PartSizes& sizes) {
   placement.slices = {slices.end(), 0};
   placement.slice_extents.reserve(layout.slices.size());
   for (const auto& slice : layout.slices) {
+    if (slice.alias_of) {
+      placement.slice_extents.push_back(placement.slice_extents[*slice.alias_of]);
+      continue;
+    }
     const auto bytes = num_bytes(slice);
     placement.slice_extents.push_back(bytes == 0 ? Extent{} : slices.take(bytes));
   }
@@ -61,6 +65,25 @@ Placement place(const Layout& layout, const PartSizes& sizes) {
   if (placement.slices.length > 0) placement.hdf5_end = slices.end();
   placement.file_length = align(slices.end(), kPageBytes);
   return placement;
+}
+
+std::vector<Extent> dataset_extents(const Layout& layout, const Placement& placement) {
+  std::vector<Extent> extents;
+  extents.reserve(layout.slices.size());
+  for (std::size_t i = 0; i < layout.slices.size(); ++i) {
+    const auto& slice = layout.slices[i];
+    const auto& extent = placement.slice_extents[i];
+    if (slice.alias_of) continue;
+    if (!slice.sparse) {
+      extents.push_back(extent);
+      continue;
+    }
+    const auto parts = sparse_parts(slice);
+    for (const auto& part : {parts.header, parts.indices, parts.values}) {
+      extents.push_back({extent.offset + part.offset, part.length});
+    }
+  }
+  return extents;
 }
 
 std::uint64_t manifest_slot(std::uint64_t bytes) {

@@ -35,14 +35,19 @@ struct PartSizes {
 struct Placement {
   Extent metadata, layout, fingerprints, manifest;
   Extent slices;  ///< From the first slice's offset to the last one's end.
-  std::vector<Extent>
-      slice_extents;           ///< One per slice; length 0: the slice has no bytes and no place.
+  /// One per slice; length 0: the slice has no bytes and no place. An alias has the extent of the
+  /// slice that it shares; the others follow each other.
+  std::vector<Extent> slice_extents;
   std::uint64_t hdf5_end = 0;  ///< HDF5's end of allocation: the end of the last part.
   std::uint64_t file_length = 0;
 };
 
 /// Errors: Error{corrupt} when the sum leaves 63 bits.
 Placement place(const Layout& layout, const PartSizes& sizes);
+
+/// Extents of the datasets over slices, in the order of the slices: none for an alias, three for a
+/// sparse slice (header, indices, values).
+std::vector<Extent> dataset_extents(const Layout& layout, const Placement& placement);
 
 /// Slot that holds a manifest of `bytes` bytes: the next power of two, at least 4096.
 std::uint64_t manifest_slot(std::uint64_t bytes);

@@ -57,10 +57,10 @@ class FileVerifier {
 
   void check_slice(std::size_t number) {
     const auto& extent = file_.placement().slice_extents[number];
-    if (extent.length > 0) checked_.push_back(extent);
+    const auto& slice = file_.layout().slices[number];
+    if (extent.length > 0 && !slice.alias_of) checked_.push_back(extent);
     ++result_.slices_checked;
     if (digest(extent) == file_.fingerprints()[number].digest) return;
-    const auto& slice = file_.layout().slices[number];
     add("slice", file_.layout().params[slice.param].name, slice.position, extent.offset,
         describe_slice(file_.layout(), number) + " is damaged");
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,14 @@ struct ParamSpec {
   bool operator==(const ParamSpec&) const = default;
 };
 
+/// Of a sparse COO slice. Its entries change with every snapshot, so there is room for more than
+/// there are: the layout, and with it all offsets, stays as long as the capacity does.
+struct SparseSpec {
+  std::uint32_t sparse_dims = 0;  ///< Leading dimensions of the shape, those that indices address.
+  std::uint64_t capacity = 1;     ///< Entries there is room for: a power of two.
+  bool operator==(const SparseSpec&) const = default;
+};
+
 struct SliceSpec {
   std::uint32_t param = 0;     ///< Position in Layout::params.
   std::uint32_t position = 0;  ///< Position in the param's list of slices.
@@ -51,6 +60,10 @@ struct SliceSpec {
   std::uint64_t begin = 0;           ///< First element of the flattened param that it holds.
   std::uint64_t end = 0;             ///< One past the last.
   std::uint64_t padding = 0;         ///< Elements at its end that belong to no param.
+  std::optional<SparseSpec> sparse = std::nullopt;  ///< Nothing: dense, all elements are stored.
+  /// Number of the earlier slice whose memory this one shares, element by element: the bytes are
+  /// stored there, once. Everything but the param, the position and the range agrees.
+  std::optional<std::uint64_t> alias_of = std::nullopt;
   bool operator==(const SliceSpec&) const = default;
 };
 
@@ -66,7 +79,25 @@ struct Layout {
 /// Elements of a tensor of `shape`; throws Error{corrupt} when the product leaves 63 bits.
 std::uint64_t num_elements(std::span<const std::uint64_t> shape);
 
-/// Bytes of a slice's elements, padding included.
+/// Where the parts of a sparse slice lie in its bytes; those in between are zero. Unit: bytes.
+struct SparseParts {
+  struct Part {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+  };
+  Part header;   ///< Two uint64: number of entries, and 1 if they are coalesced, else 0.
+  Part indices;  ///< int64 [sparse_dims, capacity]; columns behind the entries are zero.
+  Part values;   ///< [capacity, the other dimensions...]; rows behind the entries are zero.
+  std::uint64_t entry_bytes = 0;  ///< Of one row of `values`.
+};
+
+/// `slice` must be sparse. Throws Error{corrupt} when the bytes leave 63 bits.
+SparseParts sparse_parts(const SliceSpec& slice);
+
+/// Capacity for so many entries: the next power of two.
+std::uint64_t sparse_capacity(std::uint64_t entries);
+
+/// Bytes of a slice as stored, padding included; of an alias, those of the slice that it shares.
 std::uint64_t num_bytes(const SliceSpec& slice);
 
 /// Checks what the structure promises (order, bounds, presence, element counts).

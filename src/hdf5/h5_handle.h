@@ -55,6 +55,7 @@ class H5Handle {
   hid_t id_;
 };
 
+using H5Attribute = H5Handle<H5Aclose>;
 using H5Dataset = H5Handle<H5Dclose>;
 using H5Driver = H5Handle<H5FDunregister>;
 using H5File = H5Handle<H5Fclose>;

@@ -18,13 +18,14 @@ namespace {
 
 }  // namespace
 
-MemoryImage::MemoryImage(const archive::Placement& placement, std::uint64_t metadata_hint)
+MemoryImage::MemoryImage(const archive::Placement& placement,
+                         std::span<const archive::Extent> datasets, std::uint64_t metadata_hint)
     : end_(placement.hdf5_end), metadata_limit_(placement.metadata.end()) {
   const auto has_bytes = [](const archive::Extent& extent) { return extent.length > 0; };
-  raw_.reserve(3 + placement.slice_extents.size());
+  raw_.reserve(3 + datasets.size());
   std::ranges::copy_if(std::array{placement.layout, placement.fingerprints, placement.manifest},
                        std::back_inserter(raw_), has_bytes);
-  std::ranges::copy_if(placement.slice_extents, std::back_inserter(raw_), has_bytes);
+  std::ranges::copy_if(datasets, std::back_inserter(raw_), has_bytes);
   metadata_.reserve(static_cast<std::size_t>(metadata_hint));
 }
 

@@ -22,9 +22,11 @@ namespace gradstore::hdf5 {
 /// seal's first byte.
 class MemoryImage {
  public:
-  /// Raw data lies where `placement` has its records and slices, in that order; metadata may fill
-  /// all of placement.metadata. `metadata_hint`: how much of that it will probably be.
-  explicit MemoryImage(const archive::Placement& placement, std::uint64_t metadata_hint = 0);
+  /// Raw data lies where `placement` has its records, and then in `datasets`
+  /// (archive::dataset_extents()), in that order; metadata may fill all of placement.metadata.
+  /// `metadata_hint`: how much of that it will probably be.
+  MemoryImage(const archive::Placement& placement, std::span<const archive::Extent> datasets,
+              std::uint64_t metadata_hint = 0);
 
   std::uint64_t allocate_metadata(std::uint64_t length);  ///< Offset of the new extent.
   std::uint64_t allocate_raw(std::uint64_t length);       ///< Likewise.

@@ -86,6 +86,31 @@ H5Type two_byte_float(std::size_t exponent_bits) {
   return type;
 }
 
+// As h5py has it: an enumeration over bytes.
+H5Type boolean_type() {
+  H5Type type(H5Tenum_create(H5T_STD_I8LE), "Cannot make the type of booleans");
+  for (const std::int8_t value : {std::int8_t{0}, std::int8_t{1}}) {
+    check(H5Tenum_insert(type.get(), value == 0 ? "FALSE" : "TRUE", &value),
+          "Cannot name the values of the type of booleans");
+  }
+  return type;
+}
+
+// As h5py has it: a compound of the parts.
+H5Type complex_of(hid_t part) {
+  const std::size_t size = H5Tget_size(part);
+  H5Type type(H5Tcreate(H5T_COMPOUND, 2 * size), "Cannot make a complex type");
+  check(H5Tinsert(type.get(), "r", 0, part), "Cannot give a complex type its real part");
+  check(H5Tinsert(type.get(), "i", size, part), "Cannot give a complex type its imaginary part");
+  return type;
+}
+
+// HDF5 has no type for these: integers of the same size, and an attribute `dtype`.
+bool kept_as_bytes(DType dtype) {
+  return numbers_per_element(dtype) == 0 ||
+         (dtype >= DType::float8_e5m2 && dtype <= DType::float8_e8m0fnu);
+}
+
 H5Type padded_text(std::uint64_t length) {
   H5Type type(H5Tcopy(H5T_C_S1), "Cannot copy the string type");
   check(H5Tset_size(type.get(), length), "Cannot set the length of a string type");
@@ -171,22 +196,91 @@ class FileMaker {
 
   void make_slice(hid_t parent, const std::string& link, std::size_t s) {
     const auto& slice = layout_.slices[s];
-    make_dataset(parent, link, type_of(slice.dtype), slice.shape, placement_.slice_extents[s]);
+    const auto& extent = placement_.slice_extents[s];
+    if (slice.alias_of) {
+      make_alias(parent, link, *slice.alias_of);
+    } else if (slice.sparse) {
+      make_sparse(parent, link, slice, extent.offset);
+    } else {
+      make_elements(parent, link, slice.dtype, slice.shape, extent);
+    }
   }
 
-  void make_dataset(hid_t parent, const std::string& link, hid_t type,
-                    const std::vector<std::uint64_t>& shape, const Extent& extent) {
+  // A second link to what slice `of` is, wherever that lies.
+  void make_alias(hid_t parent, const std::string& link, std::size_t of) {
+    const auto target = path_of_slice(of);
+    if (H5Lcreate_hard(file_.get(), target.c_str(), parent, link.c_str(), H5P_DEFAULT,
+                       H5P_DEFAULT) < 0) {
+      refuse_if_taken(parent, link);
+      throw_h5_error("Cannot link to " + printable(target));
+    }
+  }
+
+  std::string path_of_slice(std::size_t s) const {
+    const auto& slice = layout_.slices[s];
+    const auto& param = layout_.params[slice.param];
+    const auto name = link_name(param.name);
+    if (layout_.kind == LayoutKind::state) return "/state/" + name;
+    return "/gradients/" + std::to_string(layout_.groups[param.group].id) + "/" + name + "/" +
+           std::to_string(slice.position);
+  }
+
+  void make_sparse(hid_t parent, const std::string& link, const SliceSpec& slice,
+                   std::uint64_t offset) {
+    const auto parts = sparse_parts(slice);
+    const auto at = [offset](const SparseParts::Part& part) {
+      return Extent{offset + part.offset, part.length};
+    };
+    const auto group = make_group(parent, link, group_creation_);
+    add_shape(group.get(), slice.shape);
+    make_dataset(group.get(), "entries", H5T_STD_U64LE, {2}, at(parts.header));
+    make_dataset(group.get(), "indices", H5T_STD_I64LE,
+                 {slice.sparse->sparse_dims, slice.sparse->capacity}, at(parts.indices));
+    std::vector<std::uint64_t> shape{slice.sparse->capacity};
+    shape.insert(shape.end(), slice.shape.begin() + slice.sparse->sparse_dims, slice.shape.end());
+    make_elements(group.get(), "values", slice.dtype, shape, at(parts.values));
+  }
+
+  void make_elements(hid_t parent, const std::string& link, DType dtype,
+                     const std::vector<std::uint64_t>& shape, const Extent& extent) {
+    const auto dataset = make_dataset(parent, link, type_of(dtype), shape, extent);
+    if (!kept_as_bytes(dtype)) return;
+    const std::string name(name_of(dtype));
+    H5Type type(H5Tcopy(H5T_C_S1), "Cannot copy the string type");
+    check(H5Tset_size(type.get(), name.size()), "Cannot set the length of a string type");
+    add_attribute(dataset.get(), "dtype", type.get(), {}, name.data());
+  }
+
+  static void add_shape(hid_t object, const std::vector<std::uint64_t>& shape) {
+    const std::uint64_t none = 0;  // For libhdf5, which wants an address even for no elements.
+    add_attribute(object, "shape", H5T_STD_U64LE, {{shape.size()}},
+                  shape.empty() ? &none : shape.data());
+  }
+
+  static void add_attribute(hid_t object, const char* name, hid_t type,
+                            const std::vector<hsize_t>& extents, const void* value) {
+    const H5Space space(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                        "Cannot make an attribute's dataspace");
+    const H5Attribute attribute(
+        H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+        "Cannot create an attribute");
+    check(H5Awrite(attribute.get(), type, value), "Cannot write an attribute");
+  }
+
+  H5Dataset make_dataset(hid_t parent, const std::string& link, hid_t type,
+                         const std::vector<std::uint64_t>& shape, const Extent& extent) {
     const std::vector<hsize_t> extents(shape.begin(), shape.end());
     const H5Space space(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
                         "Cannot make a dataspace");
     const hid_t id = H5Dcreate2(parent, link.c_str(), type, space.get(), H5P_DEFAULT,
                                 dataset_creation_.get(), H5P_DEFAULT);
     if (id < 0) refuse_if_taken(parent, link);
-    const H5Dataset dataset(id, "Cannot create a dataset");
+    H5Dataset dataset(id, "Cannot create a dataset");
     // Without bytes there is no offset: H5Dget_offset would give one inside the seal.
     if (extent.length > 0) {
       ensure(H5Dget_offset(dataset.get()) == extent.offset, "a dataset lies where it was placed");
     }
+    return dataset;
   }
 
   static void refuse_if_taken(hid_t parent, const std::string& link) {
@@ -210,9 +304,17 @@ class FileMaker {
       case DType::int32: return H5T_STD_I32LE;
       case DType::int64: return H5T_STD_I64LE;
       case DType::uint8: return H5T_STD_U8LE;
+      case DType::boolean: return boolean_.get();
+      case DType::uint16: return H5T_STD_U16LE;
+      case DType::uint32: return H5T_STD_U32LE;
+      case DType::uint64: return H5T_STD_U64LE;
+      case DType::complex32: return complex32_.get();
+      case DType::complex64: return complex64_.get();
+      case DType::complex128: return complex128_.get();
+      default: break;
     }
-    ensure(false, "every dtype has an HDF5 type");
-    return H5I_INVALID_HID;
+    ensure(kept_as_bytes(dtype), "every dtype has an HDF5 type");
+    return size_of(dtype) == 1 ? H5T_STD_U8LE : H5T_STD_U16LE;
   }
 
   const Layout& layout_;
@@ -223,6 +325,10 @@ class FileMaker {
   H5PropertyList dataset_creation_ = dataset_creation();
   H5Type float16_ = two_byte_float(5);
   H5Type bfloat16_ = two_byte_float(8);
+  H5Type boolean_ = boolean_type();
+  H5Type complex32_ = complex_of(float16_.get());
+  H5Type complex64_ = complex_of(H5T_IEEE_F32LE);
+  H5Type complex128_ = complex_of(H5T_IEEE_F64LE);
   H5File file_;
 };
 
@@ -240,7 +346,8 @@ std::uint64_t end_in_superblock(const std::vector<std::byte>& metadata) {
 // The metadata of a file whose raw data lies where `placement` says.
 std::vector<std::byte> make_metadata(const Layout& layout, const Placement& placement,
                                      std::uint64_t metadata_hint = 0) {
-  const auto memory = std::make_shared<MemoryFile>(MemoryImage(placement, metadata_hint));
+  const auto memory = std::make_shared<MemoryFile>(
+      MemoryImage(placement, archive::dataset_extents(layout, placement), metadata_hint));
   try {
     FileMaker(layout, placement, memory).make();
   } catch (const Error&) {

@@ -2,9 +2,11 @@
 
 #include <schemas/fingerprints_generated.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "core/ensure.h"
 #include "index/record.h"
 
 namespace gradstore::index {
@@ -37,11 +39,13 @@ flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> add_digests(
 
 }  // namespace
 
-std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> slices) {
+std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> slices,
+                                std::span<const SliceSpec> specs) {
   using kernels::Statistics;
-  require_encodable(kKind, 512 + 88 * slices.size());
+  ensure(slices.size() == specs.size(), "every slice has a fingerprint");
+  require_encodable(kKind, 512 + 96 * slices.size());
 
-  flatbuffers::FlatBufferBuilder builder(512 + 88 * slices.size());
+  flatbuffers::FlatBufferBuilder builder(512 + 96 * slices.size());
   builder.ForceDefaults(true);
   const auto digest = add_digests(builder, slices);
   const auto nan = add_column(builder, slices, &Statistics::nan);
@@ -52,9 +56,15 @@ std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> slice
   const auto max = add_column(builder, slices, &Statistics::max);
   const auto sum = add_column(builder, slices, &Statistics::sum);
   const auto sum_of_squares = add_column(builder, slices, &Statistics::sum_of_squares);
+  std::vector<std::uint64_t> sparse_counts;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (specs[i].sparse) sparse_counts.push_back(slices[i].statistics.count);
+  }
+  const auto sparse_count = builder.CreateVector(sparse_counts);
   fb::FinishFingerprintsBuffer(
-      builder, fb::CreateFingerprints(builder, kKind.version, digest, nan, positive_infinity,
-                                      negative_infinity, zero, min, max, sum, sum_of_squares));
+      builder,
+      fb::CreateFingerprints(builder, kKind.version, digest, nan, positive_infinity,
+                             negative_infinity, zero, min, max, sum, sum_of_squares, sparse_count));
   return finished_record(builder);
 }
 
@@ -74,13 +84,20 @@ std::vector<kernels::SliceFingerprint> decode_fingerprints(std::span<const std::
   record.require_size(slices.size(), nan, positive_infinity, negative_infinity, zero, min, max, sum,
                       sum_of_squares);
   record.require_size(slices.size() * kDigestBytes, digest);
+  const auto sparse_count = record.column(root.sparse_count());
+  const auto num_sparse = std::ranges::count_if(
+      slices, [](const SliceSpec& slice) { return slice.sparse.has_value(); });
+  record.require_size(static_cast<std::size_t>(num_sparse), sparse_count);
+  auto next_sparse = sparse_count.begin();
 
   std::vector<kernels::SliceFingerprint> fingerprints(slices.size());
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
     std::memcpy(fingerprints[i].digest.bytes.data(), digest.data() + i * kDigestBytes,
                 kDigestBytes);
     auto& statistics = fingerprints[i].statistics;
-    statistics.count = slices[i].end - slices[i].begin;
+    statistics.count = slices[i].sparse ? *next_sparse++
+                                        : (slices[i].end - slices[i].begin) *
+                                              numbers_per_element(slices[i].dtype);
     statistics.nan = nan[i];
     statistics.positive_infinity = positive_infinity[i];
     statistics.negative_infinity = negative_infinity[i];

@@ -11,11 +11,13 @@
 
 namespace gradstore::index {
 
-/// What the layout or other columns say (element count, absmax) is left out. The number of bytes
-/// depends on the number of slices alone: at most 96 a slice from 16 slices on.
-std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> fingerprints);
+/// `slices`: what the fingerprints are of. What they or other columns say (the count of a dense
+/// slice, absmax) is left out. The number of bytes depends on `slices` alone: at most 96 for a dense
+/// one, from 16 slices on.
+std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> fingerprints,
+                                std::span<const SliceSpec> slices);
 
-/// `slices`: what the fingerprints are of; element counts are theirs, without the padding.
+/// Counts of dense slices are those of `slices`, without the padding.
 /// Errors: Error{corrupt} also when there is not one for each; {incompatible} a newer version.
 std::vector<kernels::SliceFingerprint> decode_fingerprints(std::span<const std::byte> bytes,
                                                            std::span<const SliceSpec> slices);

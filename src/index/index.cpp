@@ -56,10 +56,13 @@ void Index::put_durable(const SnapshotRow& row, const Layout& layout,
 
   database.put(batch, Family::snapshots, encode(id), encode(row));
   database.put(batch, Family::steps, encode(step_key_of(row.info)), {});
+  std::span<const SliceSpec> slices = layout.slices;
   for (PageKey key{row.layout_digest, 0, id}; !fingerprints.empty(); ++key.page) {
-    const auto page = fingerprints.first(std::min(kSlicesPerPage, fingerprints.size()));
-    fingerprints = fingerprints.subspan(page.size());
-    database.put(batch, Family::pages, encode(key), encode_fingerprints(page));
+    const auto length = std::min(kSlicesPerPage, fingerprints.size());
+    database.put(batch, Family::pages, encode(key),
+                 encode_fingerprints(fingerprints.first(length), slices.first(length)));
+    fingerprints = fingerprints.subspan(length);
+    slices = slices.subspan(length);
   }
 
   if (!impl_->known_layouts.contains(row.layout_digest) &&

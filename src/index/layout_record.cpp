@@ -146,6 +146,34 @@ std::vector<SliceSpec> decode_slices(const VerifiedRecord& record, const fb::Lay
   return slices;
 }
 
+// What few slices have is kept by their numbers.
+void decode_sparse(const VerifiedRecord& record, const fb::Layout& root,
+                   std::vector<SliceSpec>& slices) {
+  const auto numbers = record.column(root.sparse_slice());
+  const auto dims = record.column(root.sparse_dims());
+  const auto capacities = record.column(root.sparse_capacity());
+  record.require_size(numbers.size(), dims, capacities);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] >= slices.size() || (i > 0 && numbers[i] <= numbers[i - 1])) {
+      record.refuse("its sparse slices are out of order");
+    }
+    slices[numbers[i]].sparse = {dims[i], capacities[i]};
+  }
+}
+
+void decode_aliases(const VerifiedRecord& record, const fb::Layout& root,
+                    std::vector<SliceSpec>& slices) {
+  const auto numbers = record.column(root.alias_slice());
+  const auto others = record.column(root.alias_of());
+  record.require_size(numbers.size(), others);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] >= slices.size() || (i > 0 && numbers[i] <= numbers[i - 1])) {
+      record.refuse("its aliases are out of order");
+    }
+    slices[numbers[i]].alias_of = others[i];
+  }
+}
+
 }  // namespace
 
 std::string encode(const Layout& layout) {
@@ -159,8 +187,22 @@ std::string encode(const Layout& layout) {
   const std::size_t name_bytes = total_of(params, name_size);
   const std::size_t param_extents = total_of(params, rank);
   const std::size_t slice_extents = total_of(slices, rank);
-  const std::size_t bytes = 512 + name_bytes + 8 * (param_extents + slice_extents) +
-                            9 * layout.groups.size() + 26 * params.size() + 33 * slices.size();
+  std::vector<std::uint64_t> sparse_slices, sparse_capacities, alias_slices, aliases_of;
+  std::vector<std::uint32_t> sparse_dims_of;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].sparse) {
+      sparse_slices.push_back(i);
+      sparse_dims_of.push_back(slices[i].sparse->sparse_dims);
+      sparse_capacities.push_back(slices[i].sparse->capacity);
+    }
+    if (slices[i].alias_of) {
+      alias_slices.push_back(i);
+      aliases_of.push_back(*slices[i].alias_of);
+    }
+  }
+  const std::size_t bytes = 640 + name_bytes + 8 * (param_extents + slice_extents) +
+                            9 * layout.groups.size() + 26 * params.size() + 33 * slices.size() +
+                            20 * sparse_slices.size() + 16 * alias_slices.size();
   require_encodable(kKind, bytes);
 
   flatbuffers::FlatBufferBuilder builder(bytes);
@@ -191,12 +233,19 @@ std::string encode(const Layout& layout) {
       add_column<std::uint64_t>(builder, slices, [](const SliceSpec& slice) { return slice.end; });
   const auto slice_padding = add_column<std::uint64_t>(
       builder, slices, [](const SliceSpec& slice) { return slice.padding; });
+  const auto sparse_slice = builder.CreateVector(sparse_slices);
+  const auto sparse_dims = builder.CreateVector(sparse_dims_of);
+  const auto sparse_capacity = builder.CreateVector(sparse_capacities);
+  const auto alias_slice = builder.CreateVector(alias_slices);
+  const auto alias_of = builder.CreateVector(aliases_of);
   fb::FinishLayoutBuffer(
-      builder, fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind),
-                                group_id, group_in_store, param_name_end, param_names, param_group,
-                                param_dtype, param_presence, param_shape_end, param_shapes,
-                                param_slice_count, slice_dtype, slice_shape_end, slice_shapes,
-                                slice_begin, slice_end, slice_padding));
+      builder,
+      fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind), group_id,
+                       group_in_store, param_name_end, param_names, param_group, param_dtype,
+                       param_presence, param_shape_end, param_shapes, param_slice_count,
+                       slice_dtype, slice_shape_end, slice_shapes, slice_begin, slice_end,
+                       slice_padding, sparse_slice, sparse_dims, sparse_capacity, alias_slice,
+                       alias_of));
   return finished_record(builder);
 }
 
@@ -215,6 +264,8 @@ Layout decode_layout(std::span<const std::byte> bytes) {
   }
   layout.params = decode_params(record, root);
   layout.slices = decode_slices(record, root, layout.params.size());
+  decode_sparse(record, root, layout.slices);
+  decode_aliases(record, root, layout.slices);
   validate(layout);
   return layout;
 }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/ensure.h"
+#include "core/small_float.h"
 
 #ifndef GRADSTORE_KERNELS_STATISTICS_ONCE
 #define GRADSTORE_KERNELS_STATISTICS_ONCE
@@ -43,6 +44,33 @@ struct Float16 {
 struct BFloat16 {
   std::uint16_t bits;
 };
+struct Boolean {
+  std::uint8_t byte;
+};
+template <DType kDType>
+struct Float8 {
+  std::uint8_t bits;
+};
+
+// Every value of an 8-bit float, by its bits.
+template <DType kDType>
+constexpr std::array<float, 256> kFloat8Values = [] {
+  std::array<float, 256> values{};
+  for (std::uint32_t bits = 0; bits < values.size(); ++bits) {
+    values[bits] = static_cast<float>(decode(small_float_of(kDType), bits));
+  }
+  return values;
+}();
+
+// What a complex element consists of; every other dtype is its own part.
+constexpr DType part_of(DType dtype) {
+  switch (dtype) {
+    case DType::complex32: return DType::float16;
+    case DType::complex64: return DType::float32;
+    case DType::complex128: return DType::float64;
+    default: return dtype;
+  }
+}
 
 }  // namespace
 }  // namespace gradstore::kernels
@@ -64,9 +92,14 @@ using Vector = hn::CappedTag<Number, kLanes>;
 
 // ---- Widening: every dtype becomes float or double, exactly (int64: rounded). ----
 
-template <class Integer, class Number>
-Number widened(Integer value) {
+template <class Stored, class Number>
+Number widened(Stored value) {
   return static_cast<Number>(value);
+}
+
+template <>
+inline float widened<Boolean, float>(Boolean value) {
+  return value.byte != 0 ? 1.0f : 0.0f;
 }
 
 template <>
@@ -90,6 +123,11 @@ inline float widened<Float16, float>(Float16 value) {
   const std::uint32_t bits =
       (subnormal & is_subnormal) | ((normal + (kRebias & is_not_finite)) & ~is_subnormal);
   return std::bit_cast<float>(bits | ((value.bits & 0x8000u) << 16));
+}
+
+template <class Stored, class Number, DType kDType>
+Number widened(Float8<kDType> value) {
+  return kFloat8Values<kDType>[value.bits];
 }
 
 // ---- Counts and extremes. ----
@@ -221,6 +259,12 @@ void add_elements(const std::byte* data, std::size_t count, std::size_t first_la
   }
 }
 
+template <DType kDType>
+void add_float8(const std::byte* data, std::size_t count, std::size_t first_lane,
+                const Accumulator& into) {
+  add_elements<Float8<kDType>, float>(data, count, first_lane, into);
+}
+
 void add_block(DType dtype, const std::byte* data, std::size_t count, std::size_t first_lane,
                const Accumulator& into) {
   switch (dtype) {
@@ -233,6 +277,20 @@ void add_block(DType dtype, const std::byte* data, std::size_t count, std::size_
     case DType::int32: return add_elements<std::int32_t, double>(data, count, first_lane, into);
     case DType::int64: return add_elements<std::int64_t, double>(data, count, first_lane, into);
     case DType::uint8: return add_elements<std::uint8_t, float>(data, count, first_lane, into);
+    case DType::boolean: return add_elements<Boolean, float>(data, count, first_lane, into);
+    case DType::uint16: return add_elements<std::uint16_t, float>(data, count, first_lane, into);
+    case DType::uint32: return add_elements<std::uint32_t, double>(data, count, first_lane, into);
+    case DType::uint64: return add_elements<std::uint64_t, double>(data, count, first_lane, into);
+    case DType::float8_e5m2: return add_float8<DType::float8_e5m2>(data, count, first_lane, into);
+    case DType::float8_e4m3fn:
+      return add_float8<DType::float8_e4m3fn>(data, count, first_lane, into);
+    case DType::float8_e5m2fnuz:
+      return add_float8<DType::float8_e5m2fnuz>(data, count, first_lane, into);
+    case DType::float8_e4m3fnuz:
+      return add_float8<DType::float8_e4m3fnuz>(data, count, first_lane, into);
+    case DType::float8_e8m0fnu:
+      return add_float8<DType::float8_e8m0fnu>(data, count, first_lane, into);
+    default: return;  // Complex dtypes come as their parts; the rest has no numbers.
   }
 }
 
@@ -275,13 +333,14 @@ HWY_NOINLINE void add_lanes(std::array<double, kLanes> lanes, double& sum) {
 
 }  // namespace
 
-StatisticsStream::StatisticsStream(DType dtype) : dtype_(dtype) {
+StatisticsStream::StatisticsStream(DType dtype) : dtype_(part_of(dtype)) {
   ensure(size_of(dtype) != 0, "statistics of an unknown dtype");
 }
 
 void StatisticsStream::add(std::span<const std::byte> bytes) {
   const std::size_t element_size = size_of(dtype_);
   ensure(bytes.size() % element_size == 0, "statistics of a part of an element");
+  if (numbers_per_element(dtype_) == 0) return;
   const DefaultFloatEnvironment environment;
   const Accumulator into{so_far_, lane_sums_, lane_squares_};
 

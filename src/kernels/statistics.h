@@ -11,11 +11,12 @@
 
 namespace gradstore::kernels {
 
-/// Of the elements as numbers. Moments and extremes are over finite elements only, so that one
-/// NaN does not hide the rest; NaN and infinities are counted apart. Integers count as numbers
-/// (rounded to f64 beyond 2^53).
+/// Of the elements as numbers. Moments and extremes are over finite ones only, so that one NaN does
+/// not hide the rest; NaN and infinities are counted apart. Integers count as numbers (rounded to
+/// f64 beyond 2^53), booleans as 0 and 1. A complex element is two numbers, its parts: the sum of
+/// squares is that of the absolute values. Dtypes without numbers_per_element() have none.
 struct Statistics {
-  std::uint64_t count = 0;  ///< All elements.
+  std::uint64_t count = 0;  ///< All numbers: elements times numbers_per_element().
   std::uint64_t nan = 0;
   std::uint64_t positive_infinity = 0;
   std::uint64_t negative_infinity = 0;
@@ -44,7 +45,7 @@ class StatisticsStream {
   /// Errors: Error{internal} `dtype` is outside the enum.
   explicit StatisticsStream(DType dtype);
 
-  /// `bytes` must hold whole elements; any alignment. Padding elements must be left out.
+  /// `bytes` must hold whole elements (parts of complex ones); any alignment. Padding elements must be left out.
   /// Errors: Error{internal} `bytes` does not hold whole elements.
   void add(std::span<const std::byte> bytes);
 
@@ -67,7 +68,7 @@ class StatisticsStream {
   // Rounding is to nearest, subnormals are kept. Adding +0 to a lane changes nothing, because a
   // lane is never -0: left-out elements may as well be added as +0.
 
-  DType dtype_;
+  DType dtype_;  // Of a part of an element where that is complex.
   Statistics so_far_;  // Sums: of finished chunks. Extremes: may be -0. absmax: not kept.
   std::array<double, kLanes> lane_sums_{};  // Of the chunk that element so_far_.count falls in.
   std::array<double, kLanes> lane_squares_{};

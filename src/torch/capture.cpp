@@ -8,9 +8,12 @@
 #include <map>
 #include <set>
 #include <span>
+#include <sstream>
 
 #include "archive/file_writer.h"
+#include "torch/contiguous.h"
 #include "torch/dtype_map.h"
+#include "torch/sparse_slice.h"
 
 namespace gradstore {
 
@@ -27,16 +30,58 @@ std::vector<std::uint64_t> shape_of(const at::Tensor& tensor) {
   return {tensor.sizes().begin(), tensor.sizes().end()};
 }
 
-// The dtype under which a tensor is stored, if it is one that can be.
-DType checked_dtype(const at::Tensor& tensor, const std::string& where) {
+std::string dtype_is_not_stored(at::ScalarType type) {
+  return std::string("dtype ") + at::toString(type) +
+         (at::isQIntType(type) ? " is quantised: store tensor.int_repr(), and scale and zero point "
+                                 "in the companion state's JSON"
+                               : " is unknown to this version");
+}
+
+// The memory that a dense tensor's elements lie in must be there.
+void check_memory(const at::Tensor& tensor, const std::string& where) {
+  if (tensor._is_zerotensor() || tensor.numel() == 0) return;
+  if (!tensor.has_storage()) refuse(where, "it has no memory of its own (a wrapper of some kind?)");
+  auto last = tensor.storage_offset();
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  const auto needed = static_cast<std::size_t>(last + 1) * tensor.element_size();
+  if (tensor.storage().nbytes() < needed || tensor.const_data_ptr() == nullptr) {
+    refuse(where, "its memory has been freed (" + std::to_string(tensor.storage().nbytes()) +
+                      " of " + std::to_string(needed) + " bytes are there)");
+  }
+}
+
+// What the tensor itself says about its slice: dtype, shape, and whether it is sparse.
+SliceSpec spec_of(const at::Tensor& tensor, const std::string& where) {
   if (!tensor.defined()) refuse(where, "the tensor is undefined");
-  if (tensor.layout() != at::kStrided)
-    refuse(where, "it is not a strided tensor (sparse or other layout)");
-  if (tensor.is_meta()) refuse(where, "it is a meta tensor without data");
+  if (tensor.is_meta()) refuse(where, "it is a meta tensor, which has no data");
+  const bool sparse = tensor.layout() == at::kSparse;
+  if (tensor.layout() != at::kStrided && !sparse) {
+    std::ostringstream layout;
+    layout << tensor.layout();
+    refuse(where, "its layout is " + layout.str() + "; strided and sparse COO ones can");
+  }
+  if (tensor.is_nested()) refuse(where, "it is a nested tensor: store its parts");
   const auto dtype = dtype_of(tensor.scalar_type());
-  if (!dtype)
-    refuse(where, std::string("dtype ") + at::toString(tensor.scalar_type()) + " is not supported");
-  return *dtype;
+  if (!dtype) refuse(where, dtype_is_not_stored(tensor.scalar_type()));
+  if (!sparse) check_memory(tensor, where);
+  SliceSpec slice;
+  slice.dtype = *dtype;
+  slice.shape = shape_of(tensor);
+  if (sparse) slice.sparse = sparse_spec_of(tensor);
+  return slice;
+}
+
+// The last step: what shares memory is found, and sparse tensors become bytes.
+void finish(CaptureSource& source) {
+  source.overlaps = find_shared_memory(source.tensors, source.layout.slices);
+  for (std::size_t i = 0; i < source.tensors.size(); ++i) {
+    const auto& slice = source.layout.slices[i];
+    if (slice.alias_of) {
+      source.tensors[i].reset();
+    } else if (slice.sparse) {
+      source.tensors[i] = pack_sparse(source.tensors[i], slice);
+    }
+  }
 }
 
 class GradientGatherer {
@@ -57,6 +102,7 @@ class GradientGatherer {
       add_absent(params);
     }
     refuse_strays();
+    finish(source_);
     return std::move(source_);
   }
 
@@ -69,9 +115,7 @@ class GradientGatherer {
     const auto& registration = param.registration;
     const auto where = "Param " + printable(registration.name);
     const auto dtype = dtype_of(registration.dtype);
-    if (!dtype) {
-      refuse(where, std::string("dtype ") + at::toString(registration.dtype) + " is not supported");
-    }
+    if (!dtype) refuse(where, dtype_is_not_stored(registration.dtype));
     const auto group = static_cast<std::uint32_t>(source_.layout.groups.size() - 1);
     source_.layout.params.push_back({registration.name,
                                      group,
@@ -99,12 +143,14 @@ class GradientGatherer {
     for (const auto& slice : param.slices) {
       const auto where = "Slice " + std::to_string(position) + " of param " +
                          printable(param.registered->registration.name);
-      const auto dtype = checked_dtype(slice.tensor, where);
-      source_.layout.slices.push_back({static_cast<std::uint32_t>(source_.layout.params.size() - 1),
-                                       position++, dtype, shape_of(slice.tensor),
-                                       static_cast<std::uint64_t>(slice.range.begin),
-                                       static_cast<std::uint64_t>(slice.range.end),
-                                       static_cast<std::uint64_t>(slice.range.padding)});
+      auto spec = spec_of(slice.tensor, where);
+      spec.param = static_cast<std::uint32_t>(source_.layout.params.size() - 1);
+      spec.position = position++;
+      spec.begin = static_cast<std::uint64_t>(slice.range.begin);
+      spec.end = static_cast<std::uint64_t>(slice.range.end);
+      spec.padding = static_cast<std::uint64_t>(slice.range.padding);
+      if (spec.sparse && spec.padding != 0) refuse(where, "it is sparse and has padding");
+      source_.layout.slices.push_back(std::move(spec));
       source_.tensors.push_back(slice.tensor);
     }
   }
@@ -139,7 +185,7 @@ class ContiguousSlices {
   ContiguousSlices(const archive::Placement& placement, const std::vector<at::Tensor>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto& extent = placement.slice_extents[i];
-      if (extent.length > 0) pieces_.push_back({extent, tensors[i], {}});
+      if (extent.length > 0 && tensors[i].defined()) pieces_.push_back({extent, tensors[i], {}});
     }
   }
 
@@ -149,7 +195,7 @@ class ContiguousSlices {
       pieces_[first_].contiguous.reset();
     }
     for (; ready_ < pieces_.size() && pieces_[ready_].extent.offset < end; ++ready_) {
-      pieces_[ready_].contiguous = pieces_[ready_].tensor.cpu().resolve_neg().contiguous();
+      pieces_[ready_].contiguous = contiguous_on_cpu(pieces_[ready_].tensor);
     }
   }
 
@@ -212,13 +258,14 @@ CaptureSource gather_state(const CompanionState& state) {
   for (const auto& [name, tensor] : state.tensors) {
     const auto where = "Companion tensor " + printable(name);
     if (!names.insert(name).second) refuse(where, "the name is used twice");
-    const auto dtype = checked_dtype(tensor, where);
-    const auto index = static_cast<std::uint32_t>(source.layout.params.size());
-    source.layout.params.push_back({name, 0, dtype, Presence::captured, shape_of(tensor)});
-    source.layout.slices.push_back(
-        {index, 0, dtype, shape_of(tensor), 0, static_cast<std::uint64_t>(tensor.numel()), 0});
+    auto spec = spec_of(tensor, where);
+    spec.param = static_cast<std::uint32_t>(source.layout.params.size());
+    spec.end = static_cast<std::uint64_t>(tensor.numel());
+    source.layout.params.push_back({name, 0, spec.dtype, Presence::captured, spec.shape});
+    source.layout.slices.push_back(std::move(spec));
     source.tensors.push_back(tensor);
   }
+  finish(source);
   return source;
 }
 

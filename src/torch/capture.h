@@ -11,17 +11,19 @@
 #include "gradstore/snapshot_store.h"
 #include "io/block_pool.h"
 #include "torch/gradient_store_contents.h"
+#include "torch/shared_memory.h"
 
 namespace gradstore {
 
 /// What is to be captured: a layout and, slice by slice, the tensors that hold it.
 struct CaptureSource {
   Layout layout;
-  std::vector<at::Tensor> tensors;
+  std::vector<at::Tensor> tensors;  ///< Of sparse slices: their bytes. Undefined: an alias.
+  SlicePairs overlaps;
 };
 
-/// Errors: Error{invalid_argument} naming the param: no name registered, or a tensor that this
-/// version does not store (dtype, sparse, quantised, no storage).
+/// Errors: Error{invalid_argument} naming the param: no name registered, or a tensor that cannot be
+/// stored (quantised, meta, without memory of its own, of another layout than strided and COO).
 CaptureSource gather_gradients(const GradientStoreView& store);
 CaptureSource gather_state(const CompanionState& state);
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "torch/dtype_map.h"
 #include "torch/gradient_store_contents.h"
+#include "torch/sparse_slice.h"
 
 namespace gradstore {
 
@@ -120,6 +122,11 @@ class Matcher {
   std::vector<Registered> targets_;
 };
 
+// A tensor of its own over the same memory; of a sparse tensor, the same tensor.
+at::Tensor share(const at::Tensor& tensor) {
+  return tensor.is_sparse() ? tensor : tensor.alias();
+}
+
 std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher& matcher,
                                  bool verify) {
   const auto& slices = file.layout().slices;
@@ -128,9 +135,19 @@ std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher&
       0, static_cast<std::int64_t>(slices.size()), 1, [&](std::int64_t first, std::int64_t last) {
         for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
           const auto& target = matcher.target(slices[i].param);
-          if (target) tensors[i] = read_slice(file, i, verify).to(target->registration.device);
+          if (target && !slices[i].alias_of)
+            tensors[i] = read_slice(file, i, verify).to(target->registration.device);
         }
       });
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const auto& target = matcher.target(slices[i].param);
+    if (!target || !slices[i].alias_of) continue;
+    // The one that it shares may be left out, or be wanted on another device.
+    auto& first = tensors[*slices[i].alias_of];
+    const auto& device = target->registration.device;
+    if (!first.defined()) first = read_slice(file, i, verify).to(device);
+    tensors[i] = share(first).to(device);
+  }
   return tensors;
 }
 
@@ -138,11 +155,29 @@ std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher&
 
 at::Tensor read_slice(const archive::FileReader& file, std::size_t number, bool verify) {
   const auto& slice = file.layout().slices[number];
-  const std::vector<std::int64_t> sizes(slice.shape.begin(), slice.shape.end());
-  auto tensor = at::empty(sizes, at::TensorOptions().dtype(scalar_type_of(slice.dtype)));
-  file.read_slice(number, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()},
-                  verify);
-  return tensor;
+  const auto read = [&](std::vector<std::int64_t> sizes, at::ScalarType type) {
+    auto tensor = at::empty(sizes, at::TensorOptions().dtype(type));
+    file.read_slice(number, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()},
+                    verify);
+    return tensor;
+  };
+  if (!slice.sparse) {
+    return read({slice.shape.begin(), slice.shape.end()}, scalar_type_of(slice.dtype));
+  }
+  const auto bytes = read({static_cast<std::int64_t>(num_bytes(slice))}, at::kByte);
+  const auto refuse = [&](const char* what) {
+    throw Error(ErrorCode::corrupt, file.path().string() + ": " +
+                                        archive::describe_slice(file.layout(), number) +
+                                        " is no sparse tensor: " + what);
+  };
+  try {
+    return unpack_sparse(bytes, slice);
+  } catch (const c10::Error& error) {
+    refuse(error.what_without_backtrace());
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+  return {};
 }
 
 RestoreReport restore_gradients(const archive::FileReader& file, GradientStore& store,
@@ -183,8 +218,10 @@ CompanionState read_companion_state(const archive::FileReader& file, bool verify
   state.json = file.manifest().metadata.user_json;
   const auto& layout = file.layout();
   for (std::size_t i = 0; i < layout.slices.size(); ++i) {
-    state.tensors.emplace_back(layout.params[layout.slices[i].param].name,
-                               read_slice(file, i, verify));
+    const auto& slice = layout.slices[i];
+    state.tensors.emplace_back(layout.params[slice.param].name,
+                               slice.alias_of ? share(state.tensors[*slice.alias_of].second)
+                                              : read_slice(file, i, verify));
   }
   return state;
 }

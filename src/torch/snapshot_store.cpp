@@ -146,6 +146,7 @@ std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(const GradientSt
   manifest.setup = {gradients.world_size(), gradients.local_rank(), gradients.partition_grad()};
   manifest.writer = kWriter;
   if (state != nullptr) manifest.state_id = manifest.id;
+  manifest.overlapping_slices = gradient_source.overlaps;
 
   const auto fill = [this](archive::FileJob& file, const archive::Manifest& of,
                            const Layout& layout) {
@@ -157,6 +158,7 @@ std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(const GradientSt
   if (state != nullptr) {
     auto state_manifest = manifest;
     state_manifest.metadata.user_json = state->json;
+    state_manifest.overlapping_slices = state_source->overlaps;
     job->state = std::make_unique<archive::FileJob>();
     fill(*job->state, state_manifest, state_source->layout);
   }

@@ -63,7 +63,7 @@ TEST(LayoutTest, ParamsBelongToGroupsAndAreSortedByThem) {
 }
 
 TEST(LayoutTest, UnknownDtypesAreCorrupt) {
-  const auto unknown = static_cast<DType>(10);
+  const auto unknown = static_cast<DType>(200);
   EXPECT_THAT(refuses([&](Layout& l) { l.params[2].dtype = unknown; }), as_corrupt("\"frozen\""));
   EXPECT_THAT(refuses([&](Layout& l) { l.slices[2].dtype = unknown; }), as_corrupt("\"scale\""));
 }
@@ -94,6 +94,71 @@ TEST(LayoutTest, SlicesAreInOrderAndComplete) {
                 l.slices.push_back({9, 0, DType::int8, {1}, 0, 1, 0});
               }),
               as_corrupt("not sorted by param"));
+}
+
+// valid_layout() with the first slice sparse, the second sharing it.
+Layout shared_sparse_layout() {
+  Layout layout = valid_layout();
+  layout.params[0].shape = {8};
+  layout.slices[0].sparse = SparseSpec{1, 4};
+  layout.slices[1] = layout.slices[0];
+  layout.slices[1].position = 1;
+  layout.slices[1].alias_of = 0;
+  return layout;
+}
+
+TEST(LayoutTest, SparseSlicesHaveACapacityAndDimensionsThatTheyHave) {
+  EXPECT_NO_THROW(validate(shared_sparse_layout()));
+  const auto refuses_sparse = [](const std::function<void(SliceSpec&)>& damage) {
+    return [damage] {
+      Layout layout = shared_sparse_layout();
+      damage(layout.slices[0]);
+      validate(layout);
+    };
+  };
+  EXPECT_THAT(refuses_sparse([](SliceSpec& s) { s.sparse->sparse_dims = 2; }),
+              as_corrupt("contradicts itself"));
+  EXPECT_THAT(refuses_sparse([](SliceSpec& s) { s.sparse->capacity = 3; }),
+              as_corrupt("contradicts itself"));
+  EXPECT_THAT(refuses_sparse([](SliceSpec& s) { s.sparse->capacity = 0; }),
+              as_corrupt("contradicts itself"));
+  EXPECT_THAT(refuses_sparse([](SliceSpec& s) { s.sparse->capacity = std::uint64_t{1} << 62; }),
+              as_corrupt("overflow"));
+}
+
+TEST(LayoutTest, AliasesShareAnEarlierSliceThatIsTheSame) {
+  const auto refuses_alias = [](const std::function<void(Layout&)>& damage) {
+    return [damage] {
+      Layout layout = shared_sparse_layout();
+      damage(layout);
+      validate(layout);
+    };
+  };
+  for (const std::uint64_t of : {1, 2, 3, 4, 1000}) {
+    EXPECT_THAT(refuses_alias([of](Layout& l) { l.slices[1].alias_of = of; }),
+                as_corrupt("cannot share"));
+  }
+  EXPECT_THAT(refuses_alias([](Layout& l) { l.slices[1].dtype = DType::int32; }),
+              as_corrupt("cannot share"));
+  EXPECT_THAT(refuses_alias([](Layout& l) { l.slices[1].sparse.reset(); }),
+              as_corrupt("cannot share"));
+}
+
+TEST(SparsePartsTest, LieBehindEachOtherAligned) {
+  SliceSpec slice;
+  slice.dtype = DType::float16;
+  slice.shape = {100, 50, 3};
+  slice.sparse = SparseSpec{2, 8};
+  const auto parts = sparse_parts(slice);
+  EXPECT_EQ(parts.header.offset, 0u);
+  EXPECT_EQ(parts.indices.offset, 64u);
+  EXPECT_EQ(parts.indices.length, 2u * 8 * 8);
+  EXPECT_EQ(parts.values.offset, 192u);
+  EXPECT_EQ(parts.entry_bytes, 6u);
+  EXPECT_EQ(num_bytes(slice), 192u + 48);
+  EXPECT_EQ(sparse_capacity(0), 1u);
+  EXPECT_EQ(sparse_capacity(5), 8u);
+  EXPECT_EQ(sparse_capacity(8), 8u);
 }
 
 TEST(LayoutTest, PresenceMatchesTheSlices) {
@@ -133,6 +198,20 @@ TEST(PrintableTest, PlainNamesAreQuoted) {
 TEST(PrintableTest, WhatCouldConfuseATerminalIsEscaped) {
   EXPECT_EQ(printable("a\"b\\c"), R"("a\"b\\c")");
   EXPECT_EQ(printable(std::string_view("\0\n\x1b[2J\x7f", 7)), R"("\x00\x0a\x1b[2J\x7f")");
+}
+
+TEST(PrintableTest, WhatIsNoUtf8OrNotSeenIsEscaped) {
+  EXPECT_EQ(printable("a\xff\xc3"), R"("a\xff\xc3")");
+  EXPECT_EQ(printable("\xc2\x9b 31m"), R"("\xc2\x9b 31m")");    // CSI in one character
+  EXPECT_EQ(printable("\xe2\x80\xae"), R"("\xe2\x80\xae")");  // turns the text around
+}
+
+TEST(PrintableTest, TheCutFallsBetweenCharacters) {
+  std::string name;
+  for (int i = 0; i < 100; ++i) name += "ä€";
+  for (const auto* before : {"", "x", "xx", "xxx", "xxxx"}) {
+    EXPECT_THAT(printable(before + name), ::testing::Not(::testing::HasSubstr("\\x")));
+  }
 }
 
 TEST(PrintableTest, LongNamesAreCutInTheMiddle) {

@@ -28,7 +28,25 @@ HDF5_NAMES = {
     "int32": "H5T_STD_I32LE",
     "int64": "H5T_STD_I64LE",
     "uint8": "H5T_STD_U8LE",
+    "bool": "H5T_ENUM",
+    "uint16": "H5T_STD_U16LE",
+    "uint32": "H5T_STD_U32LE",
+    "uint64": "H5T_STD_U64LE",
+    "complex32": "H5T_COMPOUND",
+    "complex64": "H5T_COMPOUND",
+    "complex128": "H5T_COMPOUND",
 }
+
+# As numpy reads them; the rest are integers of the same size, with the name in an attribute.
+NUMPY_TYPES = {
+    **{name: name for name in HDF5_NAMES if name not in ("bfloat16", "complex32")},
+    "bfloat16": "<u2",
+    "complex32": [("r", "<f2"), ("i", "<f2")],
+}
+
+
+def numpy_type(dtype):
+    return np.dtype(NUMPY_TYPES.get(dtype, "<u2" if dtype == "bits16" else "u1"))
 
 
 def write_sample(kind, folder, clock=1_700_000_000, perturb=0):
@@ -43,24 +61,30 @@ def write_sample(kind, folder, clock=1_700_000_000, perturb=0):
     return file, json.loads(expected.read_text())
 
 
-def part_bytes(part, length):
-    j = np.arange(length, dtype=np.int64)
+def part_bytes(part, start, length):
+    j = np.arange(start, start + length, dtype=np.int64)
     return ((31 * part + 7 * j + 13 * (j // 256) + 3) % 256).astype(np.uint8).tobytes()
 
 
 def num_bytes(entry):
-    size = 2 if entry["dtype"] == "bfloat16" else np.dtype(entry["dtype"]).itemsize
-    return int(np.prod(entry["shape"], dtype=np.int64)) * size
+    return int(np.prod(entry["shape"], dtype=np.int64)) * numpy_type(entry["dtype"]).itemsize
 
 
 def expected_values(entry):
     """As h5py gives them, bfloat16 widened to float32."""
-    raw = part_bytes(entry["part"], num_bytes(entry))
+    raw = part_bytes(entry["part"], entry["start"], num_bytes(entry))
+    values = np.frombuffer(raw, numpy_type(entry["dtype"]))
     if entry["dtype"] == "bfloat16":
-        values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
-    else:
-        values = np.frombuffer(raw, entry["dtype"])
+        values = (values.astype(np.uint32) << 16).view(np.float32)
     return values.reshape(entry["shape"])
+
+
+def objects(group, prefix=""):
+    """Every path with its object, those with several paths several times."""
+    for name, item in group.items():
+        yield prefix + name, item
+        if isinstance(item, h5py.Group):
+            yield from objects(item, prefix + name + "/")
 
 
 class SampleFileTest(unittest.TestCase):
@@ -83,12 +107,16 @@ class SampleFileTest(unittest.TestCase):
     def test_file_holds_just_the_expected_objects(self):
         for file, expected in self.each_sample():
             found = {"groups": [], "datasets": []}
-
-            def visit(name, item):
+            dtypes = {entry["path"]: entry["dtype"] for entry in expected["datasets"]}
+            for name, item in objects(file):
                 found["datasets" if isinstance(item, h5py.Dataset) else "groups"].append(name)
-                self.assertEqual(len(item.attrs), 0, name)
-
-            file.visititems(visit)
+                attributes = {key: np.asarray(value).tolist() for key, value in item.attrs.items()}
+                if name in expected["sparse"]:
+                    self.assertEqual(attributes, {"shape": expected["sparse"][name]}, name)
+                elif dtypes.get(name, "float32") not in NUMPY_TYPES:
+                    self.assertEqual(attributes, {"dtype": dtypes[name].encode()}, name)
+                else:
+                    self.assertEqual(attributes, {}, name)
             datasets = [entry["path"] for entry in expected["datasets"]] + ["manifest"]
             self.assertEqual(sorted(found["groups"]), sorted(expected["groups"]))
             self.assertEqual(sorted(found["datasets"]), sorted(datasets))
@@ -101,8 +129,10 @@ class SampleFileTest(unittest.TestCase):
                 self.assertEqual(dataset.shape, values.shape, entry)
                 self.assertEqual(dataset.dtype, values.dtype, entry)
                 read = dataset[()]
-                if entry["dtype"] == "bfloat16":
+                if entry["dtype"] == "bfloat16":  # Which NaN it is may differ.
                     np.testing.assert_array_equal(read, values, str(entry))
+                elif entry["dtype"] == "bool":  # numpy makes every other byte a 1.
+                    np.testing.assert_array_equal(read, values.view("u1") != 0, str(entry))
                 else:
                     self.assertEqual(read.tobytes(), values.tobytes(), entry)
 
@@ -165,11 +195,14 @@ class SampleFileTest(unittest.TestCase):
                 done = subprocess.run([TOOLS / "h5dump", "-H", path], capture_output=True, check=True)
                 header = done.stdout.decode("utf-8", "replace")
                 self.assertEqual(done.stderr, b"")
-                self.assertEqual(header.count("DATASET "), len(expected["datasets"]) + 1)
-                for entry in expected["datasets"]:
-                    self.assertIn(HDF5_NAMES[entry["dtype"]], header)
+                listed = [entry for entry in expected["datasets"] if not entry["link"]]
+                spaces = header.count("DATASPACE ") - header.count("ATTRIBUTE ")
+                self.assertEqual(spaces, len(listed) + 1)
+                for entry in listed:
+                    if entry["dtype"] in HDF5_NAMES:
+                        self.assertIn(HDF5_NAMES[entry["dtype"]], header)
                 done = subprocess.run([TOOLS / "h5ls", "-r", path], capture_output=True, check=True)
-                self.assertEqual(done.stdout.count(b" Dataset {"), len(expected["datasets"]) + 1)
+                self.assertEqual(done.stdout.count(b" Dataset {"), len(listed) + 1)
 
 
 if __name__ == "__main__":

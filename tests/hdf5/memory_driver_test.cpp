@@ -21,7 +21,7 @@ class MemoryDriverTest : public ::testing::Test {
     placement.metadata = {4096, 100'000};
     placement.slice_extents = {{200'000, 10}};
     placement.hdf5_end = 200'010;
-    memory_ = std::make_shared<MemoryFile>(MemoryImage(placement));
+    memory_ = std::make_shared<MemoryFile>(MemoryImage(placement, placement.slice_extents));
 
     H5PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "access");
     use_memory_file(access.get(), driver_, memory_);

@@ -31,7 +31,7 @@ archive::Placement placement() {
 }
 
 TEST(MemoryImageTest, RawDataComesInTheOrderOfThePlacementWithoutEmptyExtents) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   EXPECT_EQ(image.allocate_raw(10), 5000u);
   EXPECT_EQ(image.allocate_raw(30), 5200u);
   EXPECT_EQ(image.allocate_raw(40), 6000u);
@@ -43,14 +43,14 @@ TEST(MemoryImageTest, RawDataComesInTheOrderOfThePlacementWithoutEmptyExtents) {
 }
 
 TEST(MemoryImageTest, RawDataOfAnotherLengthThanTheNextIsRefused) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   EXPECT_THAT([&] { image.allocate_raw(30); },
               fails_with(ErrorCode::internal, "30 bytes of raw data, where extent 0 has 10"));
   EXPECT_EQ(image.allocate_raw(10), 5000u);
 }
 
 TEST(MemoryImageTest, MetadataLiesBehindTheSealWithoutGapsAndEndsAtItsLimit) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   EXPECT_EQ(image.allocate_metadata(60), 4096u);
   EXPECT_THAT([&] { image.allocate_metadata(41); },
               fails_with(ErrorCode::internal, "41 bytes of metadata at 4156"));
@@ -59,7 +59,7 @@ TEST(MemoryImageTest, MetadataLiesBehindTheSealWithoutGapsAndEndsAtItsLimit) {
 }
 
 TEST(MemoryImageTest, FileIsNewUntilItsUserBlockIsTheSealAndThenEndsWhereThePlacementDoes) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   EXPECT_EQ(image.end(), 0u);
   EXPECT_THAT([&] { image.set_end(512); }, fails_with(ErrorCode::internal, "end the file at 512"));
   image.set_end(4096);
@@ -69,7 +69,7 @@ TEST(MemoryImageTest, FileIsNewUntilItsUserBlockIsTheSealAndThenEndsWhereThePlac
 }
 
 TEST(MemoryImageTest, WrittenMetadataIsReadBackAndTheRestIsZero) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   image.allocate_metadata(6);
   image.write(4098, std::array{kOne, kTwo});
   std::array<std::byte, 6> read;
@@ -83,7 +83,7 @@ TEST(MemoryImageTest, WrittenMetadataIsReadBackAndTheRestIsZero) {
 }
 
 TEST(MemoryImageTest, NothingIsReadOrWrittenOutsideTheMetadata) {
-  MemoryImage image(placement());
+  MemoryImage image(placement(), placement().slice_extents);
   image.allocate_metadata(6);
   image.allocate_raw(10);
   std::array<std::byte, 2> bytes{};

@@ -8,9 +8,12 @@ namespace gradstore::testing {
 
 namespace {
 
-constexpr DType kDTypes[] = {DType::float16, DType::bfloat16, DType::float32,
-                             DType::float64, DType::int8,     DType::int16,
-                             DType::int32,   DType::int64,    DType::uint8};
+// All that this version knows.
+std::vector<DType> all_dtypes() {
+  std::vector<DType> all;
+  for (std::uint8_t code = 1; dtype_from_code(code); ++code) all.push_back(*dtype_from_code(code));
+  return all;
+}
 
 void fill(std::vector<std::byte>& file, const archive::Extent& extent, std::size_t part) {
   for (std::size_t j = 0; j < extent.length; ++j) {
@@ -57,15 +60,36 @@ LayoutMaker& LayoutMaker::slice(DType dtype, std::vector<std::uint64_t> shape,
   return *this;
 }
 
+LayoutMaker& LayoutMaker::sparse(DType dtype, std::vector<std::uint64_t> shape,
+                                 std::uint32_t sparse_dims, std::uint64_t capacity) {
+  slice(dtype, std::move(shape));
+  layout_.slices.back().sparse = {sparse_dims, capacity};
+  return *this;
+}
+
+LayoutMaker& LayoutMaker::alias(std::uint64_t of) {
+  const SliceSpec other = layout_.slices.at(of);
+  slice(other.dtype, other.shape, other.padding);
+  layout_.slices.back().sparse = other.sparse;
+  layout_.slices.back().alias_of = of;
+  return *this;
+}
+
 Layout gradients_of_every_kind() {
   LayoutMaker maker;
   maker.group(0);
-  for (const auto dtype : kDTypes) {
+  for (const auto dtype : all_dtypes()) {
     maker.param("layers.0." + std::string(name_of(dtype)));
     maker.slice(dtype, {3, 5}).slice(dtype, {}).slice(dtype, {4, 0, 2}).slice(dtype, {7}, 2);
   }
   maker.param("large").slice(DType::float32, {128, 128}).slice(DType::bfloat16, {5, 7, 1001});
   maker.param("absent", Presence::absent).param("not captured", Presence::not_captured);
+
+  const std::uint64_t next = maker.layout().slices.size();
+  maker.param("sparse").sparse(DType::float32, {1000, 7}, 1, 16);
+  maker.param("sparse in all").sparse(DType::bfloat16, {5, 6}, 2, 1).sparse(DType::int8, {0}, 1, 2);
+  maker.param("sparse of nothing").sparse(DType::float64, {}, 0, 4);
+  maker.param("shared").alias(0).alias(next - 1).alias(next);
 
   maker.group(-7);  // Without params.
   maker.group(1);
@@ -92,12 +116,14 @@ Layout gradients_of_every_kind() {
 Layout state_of_every_kind() {
   LayoutMaker maker(LayoutKind::state);
   maker.group(0);
-  for (const auto dtype : kDTypes) {
+  for (const auto dtype : all_dtypes()) {
     maker.param("optimizer/" + std::string(name_of(dtype))).slice(dtype, {3, 4});
   }
   maker.param("step").slice(DType::int64, {});
   maker.param("rng").slice(DType::uint8, {5056});
   maker.param("nothing").slice(DType::float32, {2, 0});
+  maker.param("tied/weight").alias(1);
+  maker.param("sparse").sparse(DType::float16, {100}, 1, 8);
   return maker.layout();
 }
 
@@ -125,8 +151,12 @@ std::vector<std::byte> sample_file(const archive::Skeleton& skeleton) {
   std::string manifest = sample_manifest();
   manifest.resize(placement.manifest.length, ' ');
   put(file, placement.manifest.offset, std::as_bytes(std::span(manifest)));
+  std::uint64_t end = 0;
   for (std::size_t i = 0; i < placement.slice_extents.size(); ++i) {
-    fill(file, placement.slice_extents[i], 3 + i);
+    const auto& extent = placement.slice_extents[i];
+    if (extent.offset < end) continue;  // An alias.
+    fill(file, extent, 3 + i);
+    end = extent.end();
   }
   return file;
 }

@@ -21,13 +21,18 @@ class LayoutMaker {
   /// Another slice of the last param. The param's shape grows to cover it.
   LayoutMaker& slice(DType dtype, std::vector<std::uint64_t> shape, std::uint64_t padding = 0);
 
+  /// Another slice, sparse; and one that shares the memory of slice number `of`.
+  LayoutMaker& sparse(DType dtype, std::vector<std::uint64_t> shape, std::uint32_t sparse_dims,
+                      std::uint64_t capacity);
+  LayoutMaker& alias(std::uint64_t of);
+
   Layout layout() const { return layout_; }
 
  private:
   Layout layout_;
 };
 
-/// All dtypes and shapes, absent params, empty groups, equal names in two groups, odd names, a
+/// All dtypes and shapes, sparse slices and aliases, absent params, empty groups, equal names in two groups, odd names, a
 /// group of 300 params, a param of 20 slices.
 Layout gradients_of_every_kind();
 Layout state_of_every_kind();
@@ -37,7 +42,7 @@ archive::PartSizes sample_sizes();
 
 /// The file's bytes: zeros for the seal, `skeleton`, then byte j of part k is
 /// (31 k + 7 j + 13 (j / 256) + 3) mod 256. Part 0 is the layout, 1 the fingerprints, 3 + i slice
-/// i. The manifest is sample_manifest(), padded with spaces.
+/// i, unless that is an alias. The manifest is sample_manifest(), padded with spaces.
 std::vector<std::byte> sample_file(const archive::Skeleton& skeleton);
 std::string sample_manifest();
 

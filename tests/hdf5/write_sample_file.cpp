@@ -60,25 +60,54 @@ json expected(const Layout& layout, const archive::Placement& placement) {
       groups.push_back("gradients/" + std::to_string(group.id));
     for (std::size_t p = 0; p < layout.params.size(); ++p) groups.push_back(path_of(layout, p));
   }
+  // `start`: where in its part the dataset begins. `link`: a second path to an object, which
+  // programs that list objects do not show again.
   const auto add = [&](const std::string& path, DType dtype,
-                       const std::vector<std::uint64_t>& shape, const archive::Extent& extent,
-                       std::size_t part) {
+                       const std::vector<std::uint64_t>& shape, std::uint64_t offset,
+                       std::size_t part, std::uint64_t start = 0, bool link = false) {
     datasets.push_back({{"path", path},
                         {"dtype", name_of(dtype)},
                         {"shape", shape},
-                        {"offset", extent.offset},
-                        {"part", part}});
+                        {"offset", offset},
+                        {"part", part},
+                        {"start", start},
+                        {"link", link}});
   };
-  add("layout", DType::uint8, {placement.layout.length}, placement.layout, 0);
-  add("fingerprints", DType::uint8, {placement.fingerprints.length}, placement.fingerprints, 1);
+  json sparse = json::object();
+  const auto add_sparse = [&](const std::string& path, const SliceSpec& slice,
+                              std::uint64_t offset, std::size_t part, bool link) {
+    const auto parts = sparse_parts(slice);
+    const auto capacity = slice.sparse->capacity;
+    groups.push_back(path);
+    sparse[path] = slice.shape;
+    std::vector<std::uint64_t> values{capacity};
+    values.insert(values.end(), slice.shape.begin() + slice.sparse->sparse_dims,
+                  slice.shape.end());
+    add(path + "/entries", DType::uint64, {2}, offset, part, 0, link);
+    add(path + "/indices", DType::int64, {slice.sparse->sparse_dims, capacity},
+        offset + parts.indices.offset, part, parts.indices.offset, link);
+    add(path + "/values", slice.dtype, values, offset + parts.values.offset, part,
+        parts.values.offset, link);
+  };
+  add("layout", DType::uint8, {placement.layout.length}, placement.layout.offset, 0);
+  add("fingerprints", DType::uint8, {placement.fingerprints.length}, placement.fingerprints.offset,
+      1);
   for (std::size_t i = 0; i < layout.slices.size(); ++i) {
     const auto& slice = layout.slices[i];
     auto path = path_of(layout, slice.param);
     if (layout.kind == LayoutKind::gradients) path += "/" + std::to_string(slice.position);
-    add(path, slice.dtype, slice.shape, placement.slice_extents[i], 3 + i);
+    const auto offset = placement.slice_extents[i].offset;
+    const auto part = 3 + slice.alias_of.value_or(i);
+    const bool link = slice.alias_of.has_value();
+    if (slice.sparse) {
+      add_sparse(path, slice, offset, part, link);
+    } else {
+      add(path, slice.dtype, slice.shape, offset, part, 0, link);
+    }
   }
   return {{"groups", groups},
           {"datasets", datasets},
+          {"sparse", sparse},
           {"manifest", sample_manifest()},
           {"manifest_offset", placement.manifest.offset},
           {"manifest_slot", placement.manifest.length}};

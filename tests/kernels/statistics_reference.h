@@ -41,7 +41,25 @@ inline double bfloat_value(std::uint16_t bits) {
   return static_cast<double>(value);
 }
 
-inline double element_value(DType dtype, const std::byte* at) {
+// An 8-bit float of a sign, some exponent bits, a mantissa: by the tables of the OCP specification
+// and of LibTorch, special codes first.
+inline double float8_value(std::uint8_t code, int mantissa_bits, int bias, bool has_infinity,
+                           bool minus_zero_is_nan) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  if (minus_zero_is_nan && code == 0x80) return kNan;
+  const int scale = 1 << mantissa_bits;
+  const int exponent = (code & 0x7f) / scale;
+  const int mantissa = (code & 0x7f) % scale;
+  const double sign = code >= 0x80 ? -1 : 1;
+  if (has_infinity && exponent == 31)
+    return mantissa == 0 ? sign * std::numeric_limits<double>::infinity() : kNan;
+  if (!has_infinity && !minus_zero_is_nan && (code & 0x7f) == 0x7f) return kNan;
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  return sign * std::ldexp(scale + mantissa, exponent - bias - mantissa_bits);
+}
+
+// The `part`-th number of the element.
+inline double element_value(DType dtype, const std::byte* at, std::size_t part = 0) {
   switch (dtype) {
     case DType::float16: return half_value(stored_element<std::uint16_t>(at));
     case DType::bfloat16: return bfloat_value(stored_element<std::uint16_t>(at));
@@ -52,8 +70,28 @@ inline double element_value(DType dtype, const std::byte* at) {
     case DType::int32: return static_cast<double>(stored_element<std::int32_t>(at));
     case DType::int64: return static_cast<double>(stored_element<std::int64_t>(at));
     case DType::uint8: return static_cast<double>(stored_element<std::uint8_t>(at));
+    case DType::boolean: return *at == std::byte{0} ? 0 : 1;
+    case DType::uint16: return static_cast<double>(stored_element<std::uint16_t>(at));
+    case DType::uint32: return static_cast<double>(stored_element<std::uint32_t>(at));
+    case DType::uint64: return static_cast<double>(stored_element<std::uint64_t>(at));
+    case DType::complex32: return half_value(stored_element<std::uint16_t>(at + 2 * part));
+    case DType::complex64: return static_cast<double>(stored_element<float>(at + 4 * part));
+    case DType::complex128: return stored_element<double>(at + 8 * part);
+    case DType::float8_e5m2:
+      return float8_value(stored_element<std::uint8_t>(at), 2, 15, true, false);
+    case DType::float8_e4m3fn:
+      return float8_value(stored_element<std::uint8_t>(at), 3, 7, false, false);
+    case DType::float8_e5m2fnuz:
+      return float8_value(stored_element<std::uint8_t>(at), 2, 16, false, true);
+    case DType::float8_e4m3fnuz:
+      return float8_value(stored_element<std::uint8_t>(at), 3, 8, false, true);
+    case DType::float8_e8m0fnu: {
+      const int exponent = stored_element<std::uint8_t>(at);
+      return exponent == 255 ? std::numeric_limits<double>::quiet_NaN()
+                             : std::ldexp(1.0, exponent - 127);
+    }
+    default: return 0;
   }
-  return 0;
 }
 
 struct ReferenceLanes {
@@ -72,11 +110,12 @@ inline Statistics reference_statistics(DType dtype, std::span<const std::byte> b
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const std::size_t element_size = size_of(dtype);
   Statistics s;
-  s.count = bytes.size() / element_size;
+  const std::size_t parts = numbers_per_element(dtype);
+  s.count = bytes.size() / element_size * parts;
   for (std::size_t chunk = 0; chunk < s.count; chunk += 65'536) {
     ReferenceLanes sums, squares;
     for (std::size_t i = chunk; i < s.count && i < chunk + 65'536; ++i) {
-      const double x = element_value(dtype, bytes.data() + i * element_size);
+      const double x = element_value(dtype, bytes.data() + i / parts * element_size, i % parts);
       if (std::isnan(x)) {
         ++s.nan;
       } else if (std::isinf(x)) {

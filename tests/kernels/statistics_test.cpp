@@ -32,10 +32,16 @@ using testing::Throws;
 using Bytes = std::vector<std::byte>;
 using Random = std::mt19937_64;
 
-constexpr DType kAllDTypes[] = {DType::float16, DType::bfloat16, DType::float32,
-                                DType::float64, DType::int8,     DType::int16,
-                                DType::int32,   DType::int64,    DType::uint8};
+// Every disk value that stands for numbers, so that a dtype to come is tested too.
+const std::vector<DType> kAllDTypes = [] {
+  std::vector<DType> all;
+  for (std::uint8_t code = 1; dtype_from_code(code); ++code) {
+    if (numbers_per_element(*dtype_from_code(code)) > 0) all.push_back(*dtype_from_code(code));
+  }
+  return all;
+}();
 constexpr std::size_t kChunk = StatisticsStream::kChunkElements;
+constexpr float kFloatMax = std::numeric_limits<float>::max();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <class Stored>
@@ -107,7 +113,7 @@ Bytes random_mixture(DType dtype, std::size_t count, Random& random) {
     std::memcpy(bytes.data() + i * size, noise.data() + i * size, size);
     if (random() % 2 == 0) {
       bytes[i * size + size - 1] |= std::byte{0x7f};
-      bytes[i * size + size - 2] |= std::byte{0xf0};
+      if (size > 1) bytes[i * size + size - 2] |= std::byte{0xf0};
     }
   }
   return bytes;
@@ -218,6 +224,32 @@ TEST_P(StatisticsTest, EverySixteenBitFloatHasItsExactValue) {
           << name_of(dtype) << " " << bits;
     }
   }
+}
+
+TEST_P(StatisticsTest, EveryEightBitElementHasItsExactValue) {
+  for (const DType dtype : kAllDTypes) {
+    if (size_of(dtype) != 1) continue;
+    for (std::uint32_t bits = 0; bits <= 0xff; ++bits) {
+      const Bytes one{static_cast<std::byte>(bits)};
+      ASSERT_TRUE(same_bits(statistics_of(dtype, one), reference_statistics(dtype, one)))
+          << name_of(dtype) << " " << bits;
+    }
+  }
+}
+
+TEST_P(StatisticsTest, AComplexElementIsTwoNumbers) {
+  const Statistics s =
+      statistics_of(DType::complex64, bytes_of(std::vector<float>{3, -4, 0, NAN, kFloatMax, 1}));
+  EXPECT_EQ(s.count, 6u);
+  EXPECT_EQ(s.nan, 1u);
+  EXPECT_EQ(s.zero, 1u);
+  EXPECT_EQ(s.min, -4);
+  EXPECT_EQ(s.max, static_cast<double>(kFloatMax));
+}
+
+TEST_P(StatisticsTest, ElementsThatAreNoNumbersAreNotCounted) {
+  const Statistics s = statistics_of(DType::bits16, Bytes(64, std::byte{7}));
+  EXPECT_TRUE(same_bits(s, Statistics{}));
 }
 
 // x * x is 1 + 2^-26 + 2^-54. Alone, the last term is rounded away; fused with y * y it rounds up.

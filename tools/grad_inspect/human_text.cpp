@@ -5,37 +5,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <optional>
 
 #include "archive/manifest.h"
+#include "core/utf8.h"
 
 namespace gradstore::inspect {
 
 namespace {
-
-struct CodePoint {
-  char32_t value = 0;
-  std::size_t length = 0;  // Bytes.
-};
-
-// The code point at the start of `bytes`; nothing where they are no UTF-8 (RFC 3629: neither
-// overlong forms nor surrogates).
-std::optional<CodePoint> first_code_point(std::string_view bytes) {
-  const auto lead = static_cast<unsigned char>(bytes[0]);
-  if (lead < 0x80) return CodePoint{lead, 1};
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || bytes.size() < length) return std::nullopt;
-  auto value = static_cast<char32_t>(lead & (0xff >> (length + 1)));
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(bytes[i]);
-    if ((byte & 0xc0) != 0x80) return std::nullopt;
-    value = value << 6 | (byte & 0x3f);
-  }
-  const bool overlong = value < (length == 4 ? 0x10000u : length == 3 ? 0x800u : 0x80u);
-  const bool surrogate = value >= 0xd800 && value <= 0xdfff;
-  if (overlong || surrogate || value > 0x10ffff) return std::nullopt;
-  return CodePoint{value, length};
-}
 
 struct Range {
   char32_t first, last;
@@ -46,11 +22,6 @@ bool in_any(const auto& ranges, char32_t value) {
       ranges, [value](const Range& range) { return value >= range.first && value <= range.last; });
 }
 
-// Controls, and what changes how the text around it looks or is not seen itself.
-constexpr std::array kUnprintable{
-    Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},       Range{0x61c, 0x61c},
-    Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e},   Range{0x2060, 0x206f},
-    Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb}, Range{0xe0000, 0xe0fff}, Range{0xfdd0, 0xfdef}};
 constexpr std::array kCombining{Range{0x300, 0x36f},   Range{0x483, 0x489},   Range{0x591, 0x5bd},
                                 Range{0x610, 0x61a},   Range{0x64b, 0x65f},   Range{0x1ab0, 0x1aff},
                                 Range{0x1dc0, 0x1dff}, Range{0x20d0, 0x20ff}, Range{0xfe00, 0xfe0f},
@@ -66,21 +37,13 @@ std::size_t width_of(char32_t value) {
   return in_any(kWide, value) ? 2 : 1;
 }
 
-void append_escaped(std::string& text, std::string_view bytes) {
-  for (const char byte : bytes) {
-    char escape[8];
-    std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(byte));
-    text += escape;
-  }
-}
-
 std::string visible(std::string_view bytes, bool double_backslash, bool keep_newlines) {
   std::string text;
   while (!bytes.empty()) {
     const auto point = first_code_point(bytes);
     const auto part = bytes.substr(0, point ? point->length : 1);
     const bool newline = keep_newlines && part == "\n";
-    if (!point || (in_any(kUnprintable, point->value) && !newline)) {
+    if (!point || (is_unprintable(point->value) && !newline)) {
       append_escaped(text, part);
     } else {
       if (part == "\\" && double_backslash) text += '\\';
@@ -96,15 +59,6 @@ std::string visible(std::string_view bytes, bool double_backslash, bool keep_new
 std::string visible_name(std::string_view bytes) { return visible(bytes, true, false); }
 std::string visible_text(std::string_view bytes) { return visible(bytes, false, false); }
 std::string visible_lines(std::string_view bytes) { return visible(bytes, false, true); }
-
-bool is_utf8(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto point = first_code_point(bytes);
-    if (!point) return false;
-    bytes.remove_prefix(point->length);
-  }
-  return true;
-}
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;

@@ -19,8 +19,6 @@ std::string visible_text(std::string_view bytes);
 /// The same for a text of several lines: newlines stay.
 std::string visible_lines(std::string_view bytes);
 
-bool is_utf8(std::string_view bytes);
-
 /// Columns that valid UTF-8 takes on a terminal.
 std::size_t display_width(std::string_view text);
 

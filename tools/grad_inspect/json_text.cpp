@@ -4,6 +4,7 @@
 
 #include "archive/manifest.h"
 #include "core/digest.h"
+#include "core/utf8.h"
 #include "human_text.h"
 
 namespace gradstore::inspect {
