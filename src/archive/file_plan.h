@@ -22,7 +22,7 @@ struct FilePlan {
   std::string layout_record;
   Digest128 layout_digest;
   Skeleton skeleton;
-  Digest128 metadata_digest;     ///< Of skeleton.metadata.
+  Digest128 metadata_digest;  ///< Of skeleton.metadata.
 
   const Placement& placement() const { return skeleton.placement; }
 };

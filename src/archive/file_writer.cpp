@@ -24,15 +24,20 @@ std::unique_ptr<io::File> create(io::FileSystem& files, const io::Path& path) {
   return files.open(path, io::OpenMode::create_or_empty, io::Caching::buffered);
 }
 
-// The bytes of a slice that statistics are taken of: all but the padding at its end; of a sparse
-// one the values of its entries. `bytes`: its first ones.
-Extent counted_extent(const SliceSpec& slice, const Extent& extent,
-                      std::span<const std::byte> bytes) {
-  if (!slice.sparse) return {extent.offset, (slice.end - slice.begin) * size_of(slice.dtype)};
-  const auto parts = sparse_parts(slice);
+// Entries of a slice whose first bytes these are; 0 for a dense one.
+std::uint64_t entries_of(const SliceSpec& slice, std::span<const std::byte> bytes) {
+  if (!slice.sparse) return 0;
   std::uint64_t entries = 0;  // Alignment keeps the header within one block.
   std::memcpy(&entries, bytes.first(sizeof entries).data(), sizeof entries);
   ensure(entries <= slice.sparse->capacity, "a sparse slice has room for its entries");
+  return entries;
+}
+
+// The bytes of a slice that statistics are taken of: all but the padding at its end; of a sparse
+// one the values of its entries.
+Extent counted_extent(const SliceSpec& slice, const Extent& extent, std::uint64_t entries) {
+  if (!slice.sparse) return {extent.offset, (slice.end - slice.begin) * size_of(slice.dtype)};
+  const auto parts = sparse_parts(slice);
   return {extent.offset + parts.values.offset, entries * parts.entry_bytes};
 }
 
@@ -90,9 +95,10 @@ void FileWriter::fingerprint(std::span<const std::byte> block) {
     if (!statistics_) {
       statistics_ = std::make_unique<kernels::StatisticsStream>(slices[slice_].dtype);
       digest_.reset();
-      counted_ = extent.length == 0
-                     ? Extent{}
-                     : counted_extent(slices[slice_], extent, block.subspan(extent.offset - begin));
+      if (extent.length > 0) {
+        entries_ = entries_of(slices[slice_], block.subspan(extent.offset - begin));
+        counted_ = counted_extent(slices[slice_], extent, entries_);
+      }
     }
     const auto from = std::max(begin, extent.offset);
     const auto to = std::min(end, extent.end());
@@ -110,7 +116,8 @@ void FileWriter::fingerprint(std::span<const std::byte> block) {
       }
     }
     if (extent.end() > end) return;
-    fingerprints_[slice_] = {digest_.digest(), statistics_->result()};
+    fingerprints_[slice_] = {digest_.digest(), statistics_->result(), entries_};
+    entries_ = 0;
     statistics_.reset();
   }
 }

@@ -63,9 +63,10 @@ class FileWriter {
   std::unique_ptr<io::File> file_;
 
   std::size_t blocks_added_ = 0;
-  std::size_t slice_ = 0;  // the one that the next byte belongs to
-  DigestStream digest_;    // of its bytes so far
-  Extent counted_;         // those of its bytes that statistics are taken of
+  std::size_t slice_ = 0;      // the one that the next byte belongs to
+  DigestStream digest_;        // of its bytes so far
+  Extent counted_;             // those of its bytes that statistics are taken of
+  std::uint64_t entries_ = 0;  // of a sparse slice
   std::unique_ptr<kernels::StatisticsStream> statistics_;
   std::vector<kernels::SliceFingerprint> fingerprints_;
 

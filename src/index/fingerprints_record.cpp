@@ -56,15 +56,15 @@ std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> slice
   const auto max = add_column(builder, slices, &Statistics::max);
   const auto sum = add_column(builder, slices, &Statistics::sum);
   const auto sum_of_squares = add_column(builder, slices, &Statistics::sum_of_squares);
-  std::vector<std::uint64_t> sparse_counts;
+  std::vector<std::uint64_t> entries;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    if (specs[i].sparse) sparse_counts.push_back(slices[i].statistics.count);
+    if (specs[i].sparse) entries.push_back(slices[i].entries);
   }
-  const auto sparse_count = builder.CreateVector(sparse_counts);
+  const auto sparse_entries = builder.CreateVector(entries);
   fb::FinishFingerprintsBuffer(
-      builder,
-      fb::CreateFingerprints(builder, kKind.version, digest, nan, positive_infinity,
-                             negative_infinity, zero, min, max, sum, sum_of_squares, sparse_count));
+      builder, fb::CreateFingerprints(builder, kKind.version, digest, nan, positive_infinity,
+                                      negative_infinity, zero, min, max, sum, sum_of_squares,
+                                      sparse_entries));
   return finished_record(builder);
 }
 
@@ -84,20 +84,27 @@ std::vector<kernels::SliceFingerprint> decode_fingerprints(std::span<const std::
   record.require_size(slices.size(), nan, positive_infinity, negative_infinity, zero, min, max, sum,
                       sum_of_squares);
   record.require_size(slices.size() * kDigestBytes, digest);
-  const auto sparse_count = record.column(root.sparse_count());
+  const auto sparse_entries = record.column(root.sparse_entries());
   const auto num_sparse = std::ranges::count_if(
       slices, [](const SliceSpec& slice) { return slice.sparse.has_value(); });
-  record.require_size(static_cast<std::size_t>(num_sparse), sparse_count);
-  auto next_sparse = sparse_count.begin();
+  record.require_size(static_cast<std::size_t>(num_sparse), sparse_entries);
+  auto next_sparse = sparse_entries.begin();
 
   std::vector<kernels::SliceFingerprint> fingerprints(slices.size());
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
     std::memcpy(fingerprints[i].digest.bytes.data(), digest.data() + i * kDigestBytes,
                 kDigestBytes);
     auto& statistics = fingerprints[i].statistics;
-    statistics.count = slices[i].sparse ? *next_sparse++
-                                        : (slices[i].end - slices[i].begin) *
-                                              numbers_per_element(slices[i].dtype);
+    auto elements = slices[i].end - slices[i].begin;
+    if (slices[i].sparse) {
+      fingerprints[i].entries = *next_sparse++;
+      if (fingerprints[i].entries > slices[i].sparse->capacity) {
+        record.refuse("a sparse slice has more entries than room");
+      }
+      elements =
+          fingerprints[i].entries * sparse_parts(slices[i]).entry_bytes / size_of(slices[i].dtype);
+    }
+    statistics.count = elements * numbers_per_element(slices[i].dtype);
     statistics.nan = nan[i];
     statistics.positive_infinity = positive_infinity[i];
     statistics.negative_infinity = negative_infinity[i];

@@ -12,8 +12,8 @@
 namespace gradstore::index {
 
 /// `slices`: what the fingerprints are of. What they or other columns say (the count of a dense
-/// slice, absmax) is left out. The number of bytes depends on `slices` alone: at most 96 for a dense
-/// one, from 16 slices on.
+/// slice, absmax) is left out. The number of bytes depends on `slices` alone: at most 96 for a
+/// dense one, from 16 slices on.
 std::string encode_fingerprints(std::span<const kernels::SliceFingerprint> fingerprints,
                                 std::span<const SliceSpec> slices);
 

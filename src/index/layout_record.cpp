@@ -239,13 +239,12 @@ std::string encode(const Layout& layout) {
   const auto alias_slice = builder.CreateVector(alias_slices);
   const auto alias_of = builder.CreateVector(aliases_of);
   fb::FinishLayoutBuffer(
-      builder,
-      fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind), group_id,
-                       group_in_store, param_name_end, param_names, param_group, param_dtype,
-                       param_presence, param_shape_end, param_shapes, param_slice_count,
-                       slice_dtype, slice_shape_end, slice_shapes, slice_begin, slice_end,
-                       slice_padding, sparse_slice, sparse_dims, sparse_capacity, alias_slice,
-                       alias_of));
+      builder, fb::CreateLayout(builder, kKind.version, static_cast<std::uint8_t>(layout.kind),
+                                group_id, group_in_store, param_name_end, param_names, param_group,
+                                param_dtype, param_presence, param_shape_end, param_shapes,
+                                param_slice_count, slice_dtype, slice_shape_end, slice_shapes,
+                                slice_begin, slice_end, slice_padding, sparse_slice, sparse_dims,
+                                sparse_capacity, alias_slice, alias_of));
   return finished_record(builder);
 }
 

@@ -45,8 +45,8 @@ class StatisticsStream {
   /// Errors: Error{internal} `dtype` is outside the enum.
   explicit StatisticsStream(DType dtype);
 
-  /// `bytes` must hold whole elements (parts of complex ones); any alignment. Padding elements must be left out.
-  /// Errors: Error{internal} `bytes` does not hold whole elements.
+  /// `bytes` must hold whole elements (parts of complex ones); any alignment. Padding elements must
+  /// be left out. Errors: Error{internal} `bytes` does not hold whole elements.
   void add(std::span<const std::byte> bytes);
 
   /// Of all elements added so far; more may be added afterwards.
@@ -68,7 +68,7 @@ class StatisticsStream {
   // Rounding is to nearest, subnormals are kept. Adding +0 to a lane changes nothing, because a
   // lane is never -0: left-out elements may as well be added as +0.
 
-  DType dtype_;  // Of a part of an element where that is complex.
+  DType dtype_;        // Of a part of an element where that is complex.
   Statistics so_far_;  // Sums: of finished chunks. Extremes: may be -0. absmax: not kept.
   std::array<double, kLanes> lane_sums_{};  // Of the chunk that element so_far_.count falls in.
   std::array<double, kLanes> lane_squares_{};

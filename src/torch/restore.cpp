@@ -123,9 +123,7 @@ class Matcher {
 };
 
 // A tensor of its own over the same memory; of a sparse tensor, the same tensor.
-at::Tensor share(const at::Tensor& tensor) {
-  return tensor.is_sparse() ? tensor : tensor.alias();
-}
+at::Tensor share(const at::Tensor& tensor) { return tensor.is_sparse() ? tensor : tensor.alias(); }
 
 std::vector<at::Tensor> read_all(const archive::FileReader& file, const Matcher& matcher,
                                  bool verify) {

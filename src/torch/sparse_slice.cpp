@@ -57,9 +57,9 @@ at::Tensor unpack_sparse(const at::Tensor& packed, const SliceSpec& slice) {
   Header header{};
   std::memcpy(&header, bytes + parts.header.offset, sizeof header);
   if (header.entries > slice.sparse->capacity || header.coalesced > 1) {
-    throw Error(ErrorCode::corrupt,
-                "it says that it has " + std::to_string(header.entries) +
-                    " entries, and has room for " + std::to_string(slice.sparse->capacity));
+    throw Error(ErrorCode::corrupt, "it says that it has " + std::to_string(header.entries) +
+                                        " entries, and has room for " +
+                                        std::to_string(slice.sparse->capacity));
   }
   const auto entries = static_cast<std::int64_t>(header.entries);
   const std::vector<std::int64_t> sizes(slice.shape.begin(), slice.shape.end());
@@ -81,8 +81,8 @@ at::Tensor unpack_sparse(const at::Tensor& packed, const SliceSpec& slice) {
   }
   const bool coalesced = header.coalesced == 1;
   at::_validate_sparse_coo_tensor_args(indices, values, sizes, coalesced);
-  return at::_sparse_coo_tensor_unsafe(indices, values, sizes,
-                                       values.options().layout(at::kSparse), coalesced);
+  return at::_sparse_coo_tensor_unsafe(indices, values, sizes, values.options().layout(at::kSparse),
+                                       coalesced);
 }
 
 }  // namespace gradstore

@@ -202,7 +202,7 @@ TEST(PrintableTest, WhatCouldConfuseATerminalIsEscaped) {
 
 TEST(PrintableTest, WhatIsNoUtf8OrNotSeenIsEscaped) {
   EXPECT_EQ(printable("a\xff\xc3"), R"("a\xff\xc3")");
-  EXPECT_EQ(printable("\xc2\x9b 31m"), R"("\xc2\x9b 31m")");    // CSI in one character
+  EXPECT_EQ(printable("\xc2\x9b 31m"), R"("\xc2\x9b 31m")");  // CSI in one character
   EXPECT_EQ(printable("\xe2\x80\xae"), R"("\xe2\x80\xae")");  // turns the text around
 }
 

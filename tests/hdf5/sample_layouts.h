@@ -32,8 +32,8 @@ class LayoutMaker {
   Layout layout_;
 };
 
-/// All dtypes and shapes, sparse slices and aliases, absent params, empty groups, equal names in two groups, odd names, a
-/// group of 300 params, a param of 20 slices.
+/// All dtypes and shapes, sparse slices and aliases, absent params, empty groups, equal names in
+/// two groups, odd names, a group of 300 params, a param of 20 slices.
 Layout gradients_of_every_kind();
 Layout state_of_every_kind();
 Layout params_of_one_slice(std::uint32_t count, std::uint64_t elements = 1024);

@@ -74,15 +74,14 @@ json expected(const Layout& layout, const archive::Placement& placement) {
                         {"link", link}});
   };
   json sparse = json::object();
-  const auto add_sparse = [&](const std::string& path, const SliceSpec& slice,
-                              std::uint64_t offset, std::size_t part, bool link) {
+  const auto add_sparse = [&](const std::string& path, const SliceSpec& slice, std::uint64_t offset,
+                              std::size_t part, bool link) {
     const auto parts = sparse_parts(slice);
     const auto capacity = slice.sparse->capacity;
     groups.push_back(path);
     sparse[path] = slice.shape;
     std::vector<std::uint64_t> values{capacity};
-    values.insert(values.end(), slice.shape.begin() + slice.sparse->sparse_dims,
-                  slice.shape.end());
+    values.insert(values.end(), slice.shape.begin() + slice.sparse->sparse_dims, slice.shape.end());
     add(path + "/entries", DType::uint64, {2}, offset, part, 0, link);
     add(path + "/indices", DType::int64, {slice.sparse->sparse_dims, capacity},
         offset + parts.indices.offset, part, parts.indices.offset, link);

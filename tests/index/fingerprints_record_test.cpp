@@ -56,8 +56,7 @@ TEST(FingerprintsRecordTest, RecordHasTheseBytes) {
 
 TEST(FingerprintsRecordTest, DamageIsSurvived) {
   expect_damage_is_survived(
-      encoded(slices(3)),
-      [](std::span<const std::byte> bytes) { return decoded(bytes, 3); },
+      encoded(slices(3)), [](std::span<const std::byte> bytes) { return decoded(bytes, 3); },
       [](const std::vector<kernels::SliceFingerprint>& page) { return encoded(page); });
 }
 
@@ -67,20 +66,24 @@ TEST(FingerprintsRecordTest, NewerVersionIsIncompatibleAndNamed) {
               fails_with(ErrorCode::incompatible, "has version 2"));
 }
 
-TEST(FingerprintsRecordTest, CountsOfSparseSlicesAreKeptAndOthersAreTheLayouts) {
+TEST(FingerprintsRecordTest, EntriesOfSparseSlicesAreKeptAndGiveTheirCount) {
   auto specs = sample_layout(4).slices;
+  specs[1].shape = {50, 3};
   specs[1].sparse = SparseSpec{1, 8};
   specs[3].sparse = SparseSpec{1, 2};
   specs[2].dtype = DType::complex64;
   auto fingerprints = slices(4);
-  fingerprints[1].statistics.count = 17;
-  fingerprints[3].statistics.count = 0;
+  fingerprints[1].entries = 5;
   const auto bytes = encode_fingerprints(fingerprints, specs);
   const auto copy = decode_fingerprints(bytes_of(bytes), specs);
   EXPECT_EQ(copy[0].statistics.count, 3u);
-  EXPECT_EQ(copy[1].statistics.count, 17u);
+  EXPECT_EQ(copy[1].entries, 5u);
+  EXPECT_EQ(copy[1].statistics.count, 15u);
   EXPECT_EQ(copy[2].statistics.count, 6u);
   EXPECT_EQ(copy[3].statistics.count, 0u);
+  specs[1].sparse->capacity = 4;
+  EXPECT_THAT([&] { decode_fingerprints(bytes_of(bytes), specs); },
+              fails_with(ErrorCode::corrupt, "more entries than room"));
   specs[3].sparse.reset();
   EXPECT_THAT([&] { decode_fingerprints(bytes_of(bytes), specs); },
               fails_with(ErrorCode::corrupt, "disagree"));

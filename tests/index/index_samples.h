@@ -80,7 +80,7 @@ inline std::vector<kernels::SliceFingerprint> sample_fingerprints(SnapshotId id,
 /// Bit for bit: NaN equals itself.
 inline bool same_bits(const std::vector<kernels::SliceFingerprint>& a,
                       const std::vector<kernels::SliceFingerprint>& b) {
-  static_assert(sizeof(kernels::SliceFingerprint) == 16 + 10 * 8, "no gaps to compare");
+  static_assert(sizeof(kernels::SliceFingerprint) == 16 + 11 * 8, "no gaps to compare");
   return a.size() == b.size() &&
          (a.empty() ||
           std::memcmp(a.data(), b.data(), a.size() * sizeof(kernels::SliceFingerprint)) == 0);

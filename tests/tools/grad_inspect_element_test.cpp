@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 
+#include "core/small_float.h"
 #include "element_text.h"
 
 namespace gradstore::inspect {
@@ -47,11 +49,49 @@ void expect_all_read_back(DType dtype, double (*decode)(std::uint16_t), std::uin
 }
 
 TEST(ElementTextTest, EveryFloat16ReadsBack) {
-  expect_all_read_back(DType::float16, float16_to_double, 0x7c00, 11);
+  expect_all_read_back(
+      DType::float16,
+      [](std::uint16_t bits) { return decode(small_float_of(DType::float16), bits); }, 0x7c00, 11);
 }
 
 TEST(ElementTextTest, EveryBfloat16ReadsBack) {
-  expect_all_read_back(DType::bfloat16, bfloat16_to_double, 0x7f80, 10);
+  expect_all_read_back(
+      DType::bfloat16,
+      [](std::uint16_t bits) { return decode(small_float_of(DType::bfloat16), bits); }, 0x7f80, 10);
+}
+
+TEST(ElementTextTest, EveryFloat8ReadsBack) {
+  for (const auto dtype : {DType::float8_e5m2, DType::float8_e4m3fn, DType::float8_e5m2fnuz,
+                           DType::float8_e4m3fnuz, DType::float8_e8m0fnu}) {
+    const auto format = small_float_of(dtype);
+    for (unsigned code = 0; code < 256; ++code) {
+      const auto value = decode(format, code);
+      const auto text = text_of(dtype, static_cast<std::uint8_t>(code));
+      if (std::isnan(value)) {
+        EXPECT_EQ(text, "nan");
+        continue;
+      }
+      const auto read = std::strtod(text.c_str(), nullptr);
+      EXPECT_EQ(std::signbit(read), std::signbit(value)) << text;
+      for (unsigned other = 0; other < 256; ++other) {  // None lies nearer.
+        const auto there = decode(format, other);
+        if (there == value || std::isnan(there)) continue;
+        EXPECT_LT(std::abs(read - value), std::abs(read - there)) << text << ' ' << there;
+      }
+    }
+  }
+  EXPECT_EQ(text_of<std::uint8_t>(DType::float8_e4m3fn, 0x7e), "4e+02");
+}
+
+TEST(ElementTextTest, ElementsThatAreNotOneNumber) {
+  EXPECT_EQ(text_of(DType::complex64, std::array{1.5f, -2.0f}), "1.5-2j");
+  EXPECT_EQ(text_of(DType::complex128, std::array{0.0, 0.25}), "0+0.25j");
+  EXPECT_EQ(text_of(DType::complex32, std::array<std::uint16_t, 2>{0x3c00, 0x7e00}), "1+nanj");
+  EXPECT_EQ(text_of(DType::boolean, std::uint8_t{1}), "true");
+  EXPECT_EQ(text_of(DType::uint64, std::uint64_t{1} << 63), "9223372036854775808");
+  EXPECT_EQ(text_of(DType::bits16, std::uint16_t{0xabc}), "0xabc");
+  const std::array parts{1.5f, -2.0f};
+  EXPECT_EQ(element_json(DType::complex64, std::as_bytes(std::span(parts))).dump(), "[1.5,-2.0]");
 }
 
 TEST(ElementTextTest, NoDigitTooMany) {

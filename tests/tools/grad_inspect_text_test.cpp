@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/utf8.h"
 #include "human_text.h"
 #include "json_text.h"
 

@@ -1,5 +1,5 @@
-// Whatever a training job can hold comes back, bit for bit: dtypes, strides, sparse tensors, tensors
-// over shared memory. What cannot be stored is refused by name.
+// Whatever a training job can hold comes back, bit for bit: dtypes, strides, sparse tensors,
+// tensors over shared memory. What cannot be stored is refused by name.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_efficientzerotensor.h>
@@ -161,12 +161,12 @@ TEST_F(TensorKindsTest, QuantisedTensorsAreRefusedByName) {
 
 TEST_F(TensorKindsTest, ViewsWriteTheirLogicalElementsOnly) {
   const auto storage = at::randn({1'000'000});
-  expect_round_trip({{"view", storage.slice(0, 500, 537)},
-                     {"every seventh", storage.slice(0, 3, 900, 7)},
-                     {"diagonal", storage.slice(0, 0, 100).view({10, 10}).diagonal()},
-                     {"permuted", storage.slice(0, 0, 120).view({2, 3, 4, 5}).permute({3, 1, 0, 2})},
-                     {"channels last",
-                      at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)}});
+  expect_round_trip(
+      {{"view", storage.slice(0, 500, 537)},
+       {"every seventh", storage.slice(0, 3, 900, 7)},
+       {"diagonal", storage.slice(0, 0, 100).view({10, 10}).diagonal()},
+       {"permuted", storage.slice(0, 0, 120).view({2, 3, 4, 5}).permute({3, 1, 0, 2})},
+       {"channels last", at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)}});
   EXPECT_LT(store_->latest()->gradient_bytes, 4000u);
 }
 
@@ -179,7 +179,8 @@ TEST_F(TensorKindsTest, LazyBitsAreResolved) {
   ASSERT_TRUE(conjugate.is_conj());
   ASSERT_TRUE(negative.is_neg());
   GradientStore gradients;
-  fill(gradients, {{"conjugate", conjugate}, {"negative", negative}, {"both", both}, {"zero", zero}});
+  fill(gradients,
+       {{"conjugate", conjugate}, {"negative", negative}, {"both", both}, {"zero", zero}});
   const auto ticket = store_->snapshot(gradients, {});
   ticket.wait();
   EXPECT_TRUE(same(store_->read(ticket.id(), "conjugate"), conjugate.resolve_conj()));
@@ -312,9 +313,9 @@ TEST_F(TensorKindsTest, PartialOverlapsAreStoredWholeAndListed) {
   ticket.wait();
   const auto file = reader(ticket.id());
   for (const auto& slice : file.layout().slices) EXPECT_FALSE(slice.alias_of);
-  EXPECT_THAT(file.manifest().overlapping_slices,
-              ElementsAre(std::pair(0u, 3u), std::pair(0u, 2u), std::pair(2u, 3u),
-                          std::pair(1u, 2u)));
+  EXPECT_THAT(
+      file.manifest().overlapping_slices,
+      ElementsAre(std::pair(0u, 3u), std::pair(0u, 2u), std::pair(2u, 3u), std::pair(1u, 2u)));
   store_->restore(ticket.id(), gradients);
   EXPECT_TRUE(same(*gradients.get_working_grad_by_param_id(3), flat.slice(0, 40, 60)));
 }

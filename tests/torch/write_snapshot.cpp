@@ -1,59 +1,123 @@
 // Writes a snapshot of known tensors, and beside it what they hold, for
 // check_snapshot_with_h5py.py:
+//
 //   write_snapshot DIRECTORY
-// DIRECTORY/store is the store; each tensor's elements, as float64 in row-major order, lie in
-// DIRECTORY/<name>.f64, and DIRECTORY/shapes.txt has a line "<group> <name> <dtype> <extent>..."
-// each.
+//
+// DIRECTORY/store is the store. DIRECTORY/expected.json lists its datasets: path, dtype, shape, and
+// the file beside it that has their bytes in row-major order.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
+#include "gradstore/dtype.h"
 #include "gradstore/gradient_store.h"
 #include "gradstore/snapshot_store.h"
+#include "hdf5/link_name.h"
+#include "torch/dtype_map.h"
 
-int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  const std::filesystem::path directory = argv[1];
-  std::filesystem::create_directories(directory);
-  const std::vector<std::pair<std::string, at::Tensor>> tensors = {
-      {"float32", at::randn({50, 7})},
-      {"float64", at::randn({9}, at::kDouble)},
-      {"float16", at::randn({33}).to(at::kHalf)},
-      {"bfloat16", at::randn({5, 5, 5}).to(at::kBFloat16)},
-      {"int8", at::randint(-128, 128, {77}, at::kChar)},
-      {"int16", at::randint(-30000, 30000, {77}, at::kShort)},
-      {"int32", at::randint(-1000000, 1000000, {77}, at::kInt)},
-      {"int64", at::randint(-1000000, 1000000, {77}, at::kLong)},
-      {"uint8", at::randint(0, 256, {77}, at::kByte)},
+namespace {
+
+using nlohmann::json;
+
+class Expectations {
+ public:
+  explicit Expectations(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  // `tensor` is dense.
+  void add(const std::string& path, const at::Tensor& tensor) {
+    const auto file = std::to_string(datasets_.size()) + ".bin";
+    const auto bits = tensor.element_size() == 1 ? tensor.view(at::kByte) : tensor;
+    const auto contiguous = bits.contiguous();
+    std::ofstream(directory_ / file, std::ios::binary)
+        .write(static_cast<const char*>(contiguous.const_data_ptr()),
+               static_cast<std::streamsize>(contiguous.nbytes()));
+    datasets_.push_back({{"path", path},
+                         {"dtype", gradstore::name_of(*gradstore::dtype_of(tensor.scalar_type()))},
+                         {"shape", tensor.sizes().vec()},
+                         {"file", file}});
+  }
+  void add_link(const std::string& path, const std::string& to) { links_[path] = to; }
+  void write() const {
+    std::ofstream(directory_ / "expected.json") << json{{"datasets", datasets_}, {"links", links_}};
+  }
+
+ private:
+  std::filesystem::path directory_;
+  json datasets_ = json::array();
+  json links_ = json::object();
+};
+
+at::Tensor sparse() {
+  auto indices = at::empty({1, 4}, at::kLong);
+  std::ranges::copy(std::vector<std::int64_t>{3, 1, 3, 9},
+                    indices.mutable_data_ptr<std::int64_t>());
+  return at::sparse_coo_tensor(indices, at::randn({4, 5}), {10, 5});
+}
+
+void write(const std::filesystem::path& directory) {
+  const auto bits = at::randint(0, 256, {96}, at::kByte);
+  std::vector<std::pair<std::string, at::Tensor>> tensors = {
       {"transposed", at::randn({6, 11}).t()},
       {"strided", at::randn({1000}).slice(0, 3, 900, 7)},
+      {"channels last", at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
       {"scalar", at::randn({})},
+      {"nothing", at::randn({3, 0})},
       {"large", at::randn({3'000'000})},
+      {"mask", at::randint(0, 2, {40}, at::kBool)},
   };
-  gradstore::GradientStore gradients;
-  std::ofstream shapes(directory / "shapes.txt");
-  std::int64_t id = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const auto group = id % 3;
-    gradients.register_param(++id, name, group, tensor);
-    gradients.append_gradients_by_param_id(tensor, group, id);
-    shapes << group << ' ' << name << ' ' << at::toString(tensor.scalar_type());
-    for (const auto extent : tensor.sizes()) shapes << ' ' << extent;
-    shapes << '\n';
-    const auto values = tensor.to(at::kDouble).contiguous();
-    std::ofstream(directory / (name + ".f64"), std::ios::binary)
-        .write(static_cast<const char*>(values.const_data_ptr()),
-               static_cast<std::streamsize>(values.nbytes()));
+  for (std::uint8_t code = 1; gradstore::dtype_from_code(code); ++code) {
+    const auto dtype = *gradstore::dtype_from_code(code);
+    if (dtype == gradstore::DType::boolean) continue;  // Not any byte is one.
+    tensors.emplace_back(gradstore::name_of(dtype), bits.view(gradstore::scalar_type_of(dtype)));
   }
+  for (const auto& name :
+       {std::string(), std::string("."), std::string(".."), std::string("a/b"),
+        std::string("nul\0nul", 7), std::string("\xff\xfe"), std::string("\xf0\x9f\x94\xa5 grad"),
+        std::string("%2F"), std::string(65536, 'x'), std::string(65536, 'x') + "y"}) {
+    tensors.emplace_back(name, at::randn({2, 3}));
+  }
+  const auto tied = tensors[0].second;
+
+  gradstore::GradientStore gradients;
+  Expectations expected(directory);
+  std::int64_t id = 0;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    const auto group = id % 3;
+    gradients.register_param(
+        ++id, {name, group, tensor.sizes().vec(), tensor.scalar_type(), tensor.device()});
+    gradients.append_gradients_by_param_id(tensor, group, id);
+    return "gradients/" + std::to_string(group) + "/" + gradstore::hdf5::link_name(name) + "/0";
+  };
+  for (const auto& [name, tensor] : tensors) expected.add(add(name, tensor), tensor);
+  expected.add_link(add("tied", tied), "gradients/0/transposed/0");
+  const auto embedding = sparse();
+  const auto path = add("embedding", embedding);
+  expected.add(path + "/indices", embedding._indices());
+  expected.add(path + "/values", embedding._values());
+  expected.write();
+
   const auto store = gradstore::SnapshotStore::open(directory / "store");
-  gradstore::CompanionState state{{{"weights", tensors[0].second}}, R"({"position":17})"};
+  gradstore::CompanionState state{{{"weights", tied}}, R"({"position":17})"};
   const auto ticket =
       store->snapshot(gradients, {.step = 3, .user_json = R"({"note":"hello"})"}, state);
   ticket.wait();
   std::cout << to_string(ticket.id()) << '\n';
   store->close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  std::filesystem::create_directories(argv[1]);
+  write(argv[1]);
 }

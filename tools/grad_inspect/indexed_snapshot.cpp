@@ -60,6 +60,18 @@ Json slice_json(const IndexedSnapshot& snapshot, std::size_t number) {
   json["end"] = slice.end;
   json["padding"] = slice.padding;
   json["bytes"] = num_bytes(slice);
+  if (slice.sparse) {
+    json["sparse"] = {{"sparse_dims", slice.sparse->sparse_dims},
+                      {"entries", snapshot.fingerprints[number].entries},
+                      {"capacity", slice.sparse->capacity}};
+  }
+  if (slice.alias_of) {
+    const auto& shared = snapshot.layout.slices[*slice.alias_of];
+    Json same;
+    put_name(same, snapshot.layout.params[shared.param].name);
+    same["slice"] = shared.position;
+    json["same_memory_as"] = same;
+  }
   json.update(fingerprint_json(snapshot.fingerprints[number]));
   return json;
 }

@@ -113,6 +113,18 @@ void print_slice(const Item& item, const std::optional<ElementRange>& values,
   FactList list;
   list.add("stored as", {std::string(name_of(slice.dtype)) + " " + shape_text(slice.shape) + ", " +
                          human_bytes(num_bytes(slice))});
+  if (slice.sparse) {
+    const auto entries = indexed.fingerprints[*item.slice].entries;
+    list.add("",
+             {"sparse COO: " + with_thousands(entries) + (entries == 1 ? " entry" : " entries") +
+              " over the first " + plural(slice.sparse->sparse_dims, "dimension") +
+              ", statistics and values are of these"});
+  }
+  if (slice.alias_of) {
+    const auto& shared = indexed.layout.slices[*slice.alias_of];
+    list.add("same memory as", {visible_name(indexed.layout.params[shared.param].name) +
+                                ", slice " + std::to_string(shared.position)});
+  }
   auto range = range_text(slice);
   if (slice.end - slice.begin == num_elements(indexed.layout.params[item.param].shape)) {
     range += ", the whole param";

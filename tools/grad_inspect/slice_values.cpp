@@ -61,15 +61,19 @@ SliceValues read_values(const archive::FileReader& file, std::size_t number,
                         const ElementRange& range) {
   const auto& slice = file.layout().slices[number];
   const auto size = size_of(slice.dtype);
-  const auto count = num_elements(slice.shape);
+  // Of a sparse slice: the values of its entries.
+  const auto count = slice.sparse ? file.fingerprints()[number].entries *
+                                        sparse_parts(slice).entry_bytes / size_of(slice.dtype)
+                                  : num_elements(slice.shape);
+  const auto first_value = slice.sparse ? sparse_parts(slice).values.offset : 0;
   SliceValues values;
   values.begin = std::min(range.begin, count);
   values.end = std::min(range.end.value_or(count), count);
   values.bytes.resize((values.end - values.begin) * size);
 
   const auto& extent = file.placement().slice_extents[number];
-  const auto wanted_begin = values.begin * size;
-  const auto wanted_end = values.end * size;
+  const auto wanted_begin = first_value + values.begin * size;
+  const auto wanted_end = first_value + values.end * size;
   std::vector<std::byte> piece(std::min(kPieceBytes, extent.length));
   DigestStream digest;
   for (std::uint64_t at = 0; at < extent.length; at += piece.size()) {
@@ -100,7 +104,7 @@ void print_values(std::ostream& out, const Style& style, const SliceSpec& slice,
   }
   const auto columns = columns_for(width);
   const auto position_width = std::to_string(values.end).size();
-  const auto first_padding = slice.end - slice.begin;
+  const auto first_padding = slice.sparse ? values.end : slice.end - slice.begin;
   for (auto row = values.begin; row < values.end; row += columns) {
     const auto position = std::to_string(row);
     out << std::string(indent + position_width - position.size(), ' ')
