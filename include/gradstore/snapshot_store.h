@@ -85,22 +85,23 @@ struct RestoreOptions {
 
 /// What restore() left out; both empty unless RestoreOptions::partial.
 struct RestoreReport {
-  std::vector<std::string>
-      missing;  ///< Registered in the target, not in the snapshot: left without gradient.
-  std::vector<std::string>
-      unexpected;  ///< In the snapshot, not registered in the target: left out.
+  /// Registered in the target, not in the snapshot: left without gradient.
+  std::vector<std::string> missing;
+  /// In the snapshot, not registered in the target: left out.
+  std::vector<std::string> unexpected;
 };
 
 /// One rank's store, open for writing. One process per rank directory; safe to call from several
-/// threads. In a forked child every call throws Error{invalid_argument} and destruction does
+/// threads. In a forked child every call throws Error{invalid_argument}, and destruction does
 /// nothing.
 class SnapshotStore {
  public:
   /// Opens the store in `directory`, making it if there is none, and finishes what a crash left
   /// half-done: removes temporary files, adopts a whole file that was not yet in the index.
+  ///
   /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible}
-  /// the folder holds something else, or a newer version's store; {corrupt} damage that open() must
-  /// not paper over; {io}; {invalid_argument} rank >= world_size.
+  ///         the folder holds something else, or a newer version's store; {corrupt} damage that
+  ///         open() must not paper over; {io}; {invalid_argument} rank >= world_size.
   static std::unique_ptr<SnapshotStore> open(const std::filesystem::path& directory,
                                              StoreOptions options = {});
 
@@ -115,12 +116,11 @@ class SnapshotStore {
   ///
   /// Units:  whatever the store holds at metadata.stage; nothing is scaled or converted.
   /// Errors: {invalid_argument} a tensor that cannot be stored or a param without a name, naming
-  /// it;
-  ///         {busy} as WhenFull says; {io} too little disk space (naming bytes needed and free), or
-  ///         the failure of an earlier snapshot that nobody has been told of. Nothing is captured
-  ///         then.
+  ///         it; {busy} as WhenFull says; {io} too little disk space (naming bytes needed and
+  ///         free), or the failure of an earlier snapshot that nobody has been told of. Nothing is
+  ///         captured then.
   /// Cost:   one memcpy of all bytes (one copy from the device); peak memory
-  /// StoreOptions::staging_bytes.
+  ///         StoreOptions::staging_bytes.
   Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata);
   Ticket snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata,
                   const CompanionState& state);
@@ -138,8 +138,9 @@ class SnapshotStore {
   /// Replaces all gradients of `gradients` by the snapshot's: same groups, order, slices, bits.
   ///
   /// Params are matched by name, never by order or id; `gradients` must have them registered.
-  /// Nothing is changed unless all of it was read and checked. Errors: {not_found} no such
-  /// snapshot; {incompatible} names (missing and unexpected ones are
+  /// Nothing is changed unless all of it was read and checked.
+  ///
+  /// Errors: {not_found} no such snapshot; {incompatible} names (missing and unexpected ones are
   ///         listed), shapes, dtypes, groups, world size or partitioning differ; {corrupt} naming
   ///         file, param and slice; {io}.
   RestoreReport restore(SnapshotId id, GradientStore& gradients, RestoreOptions options = {}) const;

@@ -1,7 +1,15 @@
 // Structured log lines: a constant event, everything else a field.
 //
-// They go to the spdlog logger named "gradstore" if the application registered one; otherwise
-// nowhere. The library installs no sinks. Only log.cpp includes spdlog.
+// Where they go, in this order:
+//
+//   1. to the spdlog logger named "gradstore", if the application has registered one, at whatever
+//      time: it is looked up for each line;
+//   2. to stderr, if the environment has GRADSTORE_LOG=<level> when the first line is written:
+//      trace, debug, info, warn, error or off. That level and those after it are shown. Any other
+//      value is named on stderr, once, and otherwise ignored;
+//   3. nowhere.
+//
+// Only log.cpp includes spdlog.
 #pragma once
 
 #include <initializer_list>

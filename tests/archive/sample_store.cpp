@@ -106,21 +106,24 @@ std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive,
   manifest.metadata.step = sample.step;
   manifest.metadata.accumulation_steps = 8;
   manifest.metadata.micro_step = 3;
+  manifest.metadata.user_json = sample.user_json;
   manifest.created_unix_ns = 1'700'000'000'000'000'000;
   if (sample.with_state) manifest.state_id = manifest.id;
   auto job = std::make_shared<archive::SnapshotJob>(manifest);
 
-  const auto fill = [&](archive::FileJob& file, const Layout& layout) {
-    file.manifest = encode(manifest);
+  const auto fill = [&](archive::FileJob& file, const Layout& layout, const std::string& json) {
+    auto of_file = manifest;
+    of_file.metadata.user_json = json;
+    file.manifest = encode(of_file);
     file.plan = archive.planner().plan(layout, file.manifest.size());
     io::BlockPool pool(archive::kBlockBytes, 64 * archive::kBlockBytes);
     push_blocks(file, sample.seed, pool);
   };
   if (sample.with_state) {
     job->state = std::make_unique<archive::FileJob>();
-    fill(*job->state, sample_state_layout());
+    fill(*job->state, sample_state_layout(), sample.state_json);
   }
-  fill(job->gradients, sample.layout);
+  fill(job->gradients, sample.layout, sample.user_json);
   return job;
 }
 

@@ -36,6 +36,8 @@ struct SampleJob {
   std::uint64_t seed = 0;
   bool with_state = false;
   Layout layout = sample_layout();
+  std::string user_json = "{}";
+  std::string state_json = "{}";
 };
 
 /// A job whose blocks are all in the queue.
