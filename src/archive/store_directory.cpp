@@ -148,6 +148,10 @@ StoreInfo read_store(io::FileSystem& files, const io::Path& store) {
 StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store,
                                const std::string& run_name) {
   create_directories(files, store);
+  if (const auto status = files.status(store); status && !status->is_directory) {
+    throw Error(ErrorCode::incompatible,
+                store.string() + " is a file, not a folder: give an empty or a new folder");
+  }
   if (!files.status(store_json(store))) {
     for (const auto& name : files.list(store)) {
       if (name.starts_with("store.json.")) continue;  // another rank's attempt, or a crashed one

@@ -106,7 +106,7 @@ std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive,
   manifest.metadata.step = sample.step;
   manifest.metadata.accumulation_steps = 8;
   manifest.metadata.micro_step = 3;
-  manifest.created_unix_ns = 1'700'000'000'000'000'000;
+  manifest.created_unix_ns = sample.created_unix_ns;
   if (sample.with_state) manifest.state_id = manifest.id;
   auto job = std::make_shared<archive::SnapshotJob>(manifest);
 
