@@ -106,9 +106,14 @@ struct RestoreReport {
 /// One rank's store, open for writing. One process per rank directory; safe to call from several
 /// threads.
 ///
+/// exit() closes a store that is still open, as its destruction would, wherever the object lies.
+///
 /// In a forked child every call but directory() throws Error{invalid_argument}, and neither
 /// destruction nor exit() touches a file or a lock of the store: the parent goes on as if there
-/// were no child.
+/// were no child. Nor can such a child open a store of its own, because RocksDB does not survive a
+/// fork: exec a new program, or fork before the first open(). For the same reason the child's
+/// exit() ends at the point of the first open(): atexit() handlers and static objects that are
+/// older are left out.
 class SnapshotStore {
  public:
   /// Opens the store in `directory`, making it if there is none, and finishes what a crash left
@@ -116,7 +121,7 @@ class SnapshotStore {
   /// Errors: {busy} another process writes this rank (the message names its pid); {incompatible}
   /// the folder holds something else, or a newer version's store; {corrupt} damage that open() must
   /// not paper over; {io}, also when the folder cannot be written (grad-inspect reads it all the
-  /// same); {invalid_argument} rank >= world_size, or an empty path.
+  /// same); {invalid_argument} rank >= world_size, an empty path, or a forked child (see above).
   static std::unique_ptr<SnapshotStore> open(const std::filesystem::path& directory,
                                              StoreOptions options = {});
 
@@ -148,10 +153,10 @@ class SnapshotStore {
   std::optional<SnapshotInfo> latest() const;
   /// The newest one whose files are whole: every byte is read and checked. Those that are damaged
   /// or cannot be read are passed over with a warning that names them. Nothing when there is no
-  /// snapshot at all.
-  /// Errors: there are snapshots and none is whole, so that nobody starts over by mistake:
-  /// {corrupt},
-  ///         or {io} when one of them could not be read; {incompatible} one has a newer format.
+  /// snapshot at all; where there are some and none is whole it throws, so that nobody starts over
+  /// by mistake.
+  /// Errors: {corrupt} none is whole; {io} the same, and one could not be read; {incompatible} one
+  /// has a newer format.
   std::optional<SnapshotInfo> latest_good() const;
   /// The newest attempt's snapshot of this point of training.
   std::optional<SnapshotInfo> find(std::uint64_t step, std::uint32_t micro_step, Stage stage) const;
