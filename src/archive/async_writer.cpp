@@ -27,13 +27,35 @@ void AsyncWriter::tell_failure() {
   if (const auto failure = failed->take_untold()) std::rethrow_exception(failure);
 }
 
+void AsyncWriter::report(const SnapshotId& id, const Error& error) noexcept {
+  std::string thrown;
+  try {
+    log::error("snapshot failed", {{"snapshot", to_string(id)}, {"error", error.what()}});
+    if (on_error_) on_error_(id, error);
+    return;
+  } catch (const std::exception& from_callback) {
+    thrown = from_callback.what();
+  } catch (...) {
+    thrown = "something that is no std::exception";
+  }
+  try {
+    log::error("on_error threw", {{"snapshot", to_string(id)}, {"error", thrown}});
+  } catch (...) {
+    // The application's log sink throws as well: there is nothing left to tell.
+  }
+}
+
 void AsyncWriter::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
   work_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();  // on_error has called exit(): this thread ends with the process.
+  } else if (thread_.joinable()) {
+    thread_.join();
+  }
 }
 
 void AsyncWriter::run() {
@@ -64,15 +86,13 @@ void AsyncWriter::keep_failure(const std::shared_ptr<SnapshotJob>& job,
     try {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
-      log::error("snapshot failed",
-                 {{"snapshot", to_string(job->manifest.id)}, {"error", error.what()}});
-      if (on_error_) on_error_(job->manifest.id, error);
+      report(job->manifest.id, error);
     } catch (...) {
       // write() throws nothing else.
     }
   }
   job->complete(std::move(failure));
-  if (told) return;
+  if (told || on_error_) return;
   // After complete(): what tell_failure() finds here must have its failure.
   const std::lock_guard lock(mutex_);
   last_failed_ = job;

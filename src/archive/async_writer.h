@@ -18,6 +18,7 @@ class AsyncWriter {
  public:
   using OnError = std::function<void(const SnapshotId&, const Error&)>;
 
+  /// With `on_error`, failures are told to it as they happen, and tell_failure() has none to tell.
   AsyncWriter(RankArchive& archive, OnError on_error);
   ~AsyncWriter();  ///< Finishes what was submitted.
   AsyncWriter(const AsyncWriter&) = delete;
@@ -28,6 +29,10 @@ class AsyncWriter {
 
   /// Throws the failure of an earlier snapshot that nobody was told of, if there is one.
   void tell_failure();
+
+  /// Logs a failure and tells `on_error`, if there is one, on this thread. What `on_error` throws
+  /// is logged: there is nobody here to catch it, and it must not end the process.
+  void report(const SnapshotId& id, const Error& error) noexcept;
 
   /// Waits for all, and stops. Idempotent.
   void close();

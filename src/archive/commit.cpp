@@ -36,14 +36,16 @@ void put_row(const PendingSnapshot& pending, const index::SnapshotRow& row, inde
     index.put_durable(row, *pending.layout, pending.fingerprints);
   } catch (const Error& error) {
     log::warn("index row failed, reopening the index",
-              {{"snapshot", to_string(row.info.id)}, {"error", error.what()}});
+              {{"snapshot", to_string(row.info.id)}, {"error", describe(error)}});
     index.reopen();
     if (!index.find(row.info.id)) index.put_durable(row, *pending.layout, pending.fingerprints);
   }
 }
 
-void remove_if_there(const io::Path& path, io::FileSystem& files) {
-  if (files.status(path)) files.remove_file(path);
+bool remove_if_there(const io::Path& path, io::FileSystem& files) {
+  if (!files.status(path)) return false;
+  files.remove_file(path);
+  return true;
 }
 
 }  // namespace
@@ -66,19 +68,23 @@ void commit(const PendingSnapshot& pending, const index::SnapshotRow& row, io::F
                     pending.gradients.final.string() +
                     ") but its index row failed: outcome unknown until the next open, "
                     "which adopts the file if it is whole: " +
-                    error.what());
+                    describe(error));
+  }
+}
+
+void discard(const PendingSnapshot& pending, io::FileSystem& files) {
+  for (const auto* file : {&pending.gradients, pending.state ? &*pending.state : nullptr}) {
+    if (file == nullptr) continue;
+    const bool temporary = remove_if_there(file->temporary, files);
+    const bool final = remove_if_there(file->final, files);
+    if (temporary || final) files.sync_directory(file->final.parent_path());
   }
 }
 
 void discard_and_rethrow(const Error& error, const PendingSnapshot& pending,
                          io::FileSystem& files) {
   try {
-    for (const auto* file : {&pending.gradients, pending.state ? &*pending.state : nullptr}) {
-      if (file == nullptr) continue;
-      remove_if_there(file->temporary, files);
-      remove_if_there(file->final, files);
-      files.sync_directory(file->final.parent_path());
-    }
+    discard(pending, files);
   } catch (const Error& second) {
     throw Error(error.code(), std::string(error.what()) + "; then removing " +
                                   pending.gradients.final.string() + " failed as well (" +

@@ -32,7 +32,11 @@ struct PendingSnapshot {
 void commit(const PendingSnapshot& pending, const index::SnapshotRow& row, io::FileSystem& files,
             index::Index& index);
 
-/// Removes the files of `pending` under either name, durably, and throws `error`; when removing
+/// Removes the files of `pending` under either name, durably.
+/// Errors: Error{io}.
+void discard(const PendingSnapshot& pending, io::FileSystem& files);
+
+/// Does discard() and throws `error`; when removing
 /// fails too, an error of the same code that says so and that the outcome is unknown.
 [[noreturn]] void discard_and_rethrow(const Error& error, const PendingSnapshot& pending,
                                       io::FileSystem& files);

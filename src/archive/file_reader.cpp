@@ -66,6 +66,7 @@ FileReader::FileReader(io::FileSystem& files, const io::Path& path, const FileId
     : path_(path), file_(files.open(path, io::OpenMode::read)) {
   std::vector<std::byte> bytes(kSealBytes);
   bytes.resize(file_->read_at(0, bytes));
+  if (bytes.empty()) refuse(path_, "the file is empty");
   seal_ = naming(path_, [&] { return decode_seal(bytes); });
   check_identity(path_, seal_, expected);
   check_bounds(path_, seal_, file_->length());

@@ -66,6 +66,11 @@ std::string to_iso8601(std::int64_t unix_ns) {
   return text;
 }
 
+std::string describe_snapshot(const Manifest& manifest) {
+  return "Snapshot " + to_string(manifest.id) + " (step " + std::to_string(manifest.metadata.step) +
+         ", micro-step " + std::to_string(manifest.metadata.micro_step) + ")";
+}
+
 std::string encode(const Manifest& m) {
   ordered_json json;
   json["format"] = "gradstore manifest";

@@ -41,6 +41,9 @@ std::string encode(const Manifest& manifest);
 /// Takes the padded slot. Errors: Error{corrupt}; Error{incompatible} for a newer version.
 Manifest decode_manifest(std::span<const std::byte> slot);
 
+/// "Snapshot 0001-00000042 (step 7, micro-step 3)": how messages name it.
+std::string describe_snapshot(const Manifest& manifest);
+
 /// "2026-12-01T02:29:24.123456789Z"
 std::string to_iso8601(std::int64_t unix_ns);
 

@@ -2,11 +2,9 @@
 
 #include <functional>
 
-#include "archive/commit.h"
 #include "archive/file_writer.h"
 #include "archive/recovery.h"
 #include "archive/snapshot_rows.h"
-#include "archive/verify.h"
 #include "core/log.h"
 
 namespace gradstore::archive {
@@ -29,10 +27,9 @@ Seal identity_of(const SnapshotJob& job, const StoreInfo& store) {
   return seal;
 }
 
-std::string describe_job(const SnapshotJob& job) {
-  return "Snapshot " + to_string(job.manifest.id) + " (step " +
-         std::to_string(job.manifest.metadata.step) + ", micro-step " +
-         std::to_string(job.manifest.metadata.micro_step) + ")";
+void warn_of(SnapshotId id, const Damage& damage) {
+  log::warn("passed over a damaged snapshot",
+            {{"snapshot", to_string(id)}, {"file", damage.file.string()}, {"damage", damage.what}});
 }
 
 void take_blocks(FileJob& file, FileWriter& writer) {
@@ -96,24 +93,59 @@ void RankArchive::write(SnapshotJob& job) {
   } catch (...) {
     job.gradients.blocks.cancel();
     if (job.state) job.state->blocks.cancel();
+    remember_if_unsettled(job);
     try {
       throw;
     } catch (const Error& error) {
-      throw Error(error.code(), describe_job(job) + ": " + error.what());
+      throw Error(error.code(), describe_snapshot(job.manifest) + ": " + describe(error));
     } catch (const std::exception& error) {
-      throw Error(ErrorCode::internal, describe_job(job) + ": " + error.what());
+      throw Error(ErrorCode::internal, describe_snapshot(job.manifest) + ": " + error.what());
     }
   }
 }
 
-void RankArchive::write_and_commit(SnapshotJob& job) {
-  const auto id = job.manifest.id;
+PendingSnapshot RankArchive::pending_snapshot(SnapshotId id, bool with_state) const {
   const auto pending_file = [](const io::Path& final) {
     return PendingFile{temporary_of(final), final};
   };
-  PendingSnapshot pending{
-      std::nullopt, pending_file(paths_.gradients_file(id)), &job.gradients.plan->layout, {}};
-  if (job.state) pending.state = pending_file(paths_.state_file(id));
+  PendingSnapshot pending;
+  pending.gradients = pending_file(paths_.gradients_file(id));
+  if (with_state) pending.state = pending_file(paths_.state_file(id));
+  return pending;
+}
+
+// Whether a file is left is what tells: commit() removes them unless it cannot know or cannot act.
+void RankArchive::remember_if_unsettled(const SnapshotJob& job) {
+  const Unsettled left{job.manifest.id, job.state != nullptr};
+  const auto pending = pending_snapshot(left.id, left.with_state);
+  try {
+    for (const auto& file : {pending.gradients, pending.state.value_or(pending.gradients)}) {
+      if (files_->status(file.temporary) || files_->status(file.final)) unsettled_ = left;
+    }
+  } catch (const Error&) {
+    unsettled_ = left;  // Settling it looks again.
+  }
+}
+
+// Decides what a failed commit left in doubt before the next snapshot is written: an index that
+// fails for hours leaves one file without a row, and not thousands that no open() would believe.
+void RankArchive::settle() {
+  if (!unsettled_) return;
+  const auto [id, with_state] = *unsettled_;
+  try {
+    index_->reopen();  // Shows whether RocksDB's log has the row, and clears a latched error.
+    if (!index_->find(id)) discard(pending_snapshot(id, with_state), *files_);
+  } catch (const Error& error) {
+    throw Error(error.code(), "nothing is written until it is known what became of snapshot " +
+                                  to_string(id) + ", whose commit failed: " + describe(error));
+  }
+  unsettled_.reset();
+}
+
+void RankArchive::write_and_commit(SnapshotJob& job) {
+  const auto id = job.manifest.id;
+  auto pending = pending_snapshot(id, job.state != nullptr);
+  pending.layout = &job.gradients.plan->layout;
 
   bool promised = true;
   const auto keep_promise = [&] {
@@ -122,6 +154,7 @@ void RankArchive::write_and_commit(SnapshotJob& job) {
   std::optional<index::SnapshotRow> row;
   std::vector<kernels::SliceFingerprint> fingerprints;
   try {
+    settle();
     // Both are created first, so that a disk without room says so before anything is written.
     std::optional<FileWriter> state_writer;
     if (job.state) {
@@ -180,12 +213,25 @@ std::optional<std::vector<std::byte>> RankArchive::find_metadata(LayoutKind kind
   }
 }
 
+// Of a snapshot that the index lists: a file that is not there is damage.
+FileReader RankArchive::open_file(const io::Path& path, const FileIdentity& identity) {
+  try {
+    return {*files_, path, identity};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    throw Error(ErrorCode::corrupt,
+                path.string() +
+                    ": the file is missing, and the index lists its snapshot; latest_good() finds "
+                    "the newest whole one");
+  }
+}
+
 FileReader RankArchive::open_gradients(SnapshotId id) {
   if (!info(id)) {
     throw Error(ErrorCode::not_found,
                 "There is no snapshot " + to_string(id) + " in " + paths_.root.string());
   }
-  return {*files_, paths_.gradients_file(id), {LayoutKind::gradients, store_.uuid, rank_, id}};
+  return open_file(paths_.gradients_file(id), {LayoutKind::gradients, store_.uuid, rank_, id});
 }
 
 FileReader RankArchive::open_state(SnapshotId id) {
@@ -197,7 +243,7 @@ FileReader RankArchive::open_state(SnapshotId id) {
                     paths_.root.string());
   }
   const auto state_id = *snapshot->state_id;
-  return {*files_, paths_.state_file(state_id), {LayoutKind::state, store_.uuid, rank_, state_id}};
+  return open_file(paths_.state_file(state_id), {LayoutKind::state, store_.uuid, rank_, state_id});
 }
 
 std::optional<SnapshotInfo> RankArchive::info(SnapshotId id) {
@@ -217,25 +263,56 @@ std::vector<SnapshotInfo> RankArchive::list() {
   return all;
 }
 
-bool RankArchive::whole(const SnapshotInfo& info) {
-  if (info.state == SnapshotState::data_gone || info.state == SnapshotState::deleting) return false;
+std::vector<Damage> RankArchive::damage_of(const SnapshotInfo& info) {
   auto verification = verify_file(*files_, paths_.gradients_file(info.id),
                                   {LayoutKind::gradients, store_.uuid, rank_, info.id});
   if (verification.damage.empty() && info.state_id) {
     verification = verify_file(*files_, paths_.state_file(*info.state_id),
                                {LayoutKind::state, store_.uuid, rank_, *info.state_id});
   }
-  if (verification.damage.empty()) return true;
-  const auto& first = verification.damage.front();
-  log::warn(
-      "passed over a damaged snapshot",
-      {{"snapshot", to_string(info.id)}, {"file", first.file.string()}, {"damage", first.what}});
+  return std::move(verification.damage);
+}
+
+bool RankArchive::whole(const SnapshotInfo& info) {
+  if (info.state == SnapshotState::data_gone || info.state == SnapshotState::deleting) return false;
+  const auto damage = damage_of(info);
+  if (damage.empty()) return true;
+  warn_of(info.id, damage.front());
   return false;
 }
 
+std::optional<SnapshotInfo> RankArchive::latest_good() {
+  std::optional<Error> newest;  // what is wrong with the newest one that has data
+  std::size_t passed_over = 0;
+  const auto all = list();
+  for (auto info = all.rbegin(); info != all.rend(); ++info) {
+    if (info->state == SnapshotState::data_gone) continue;
+    std::optional<Error> wrong;
+    try {
+      const auto damage = damage_of(*info);
+      if (damage.empty()) return *info;
+      warn_of(info->id, damage.front());
+      wrong.emplace(ErrorCode::corrupt, damage.front().file.string() + ": " + damage.front().what);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io) throw;
+      log::warn("passed over a snapshot that cannot be read",
+                {{"snapshot", to_string(info->id)}, {"error", error.what()}});
+      wrong = error;
+    }
+    ++passed_over;
+    // An unreadable one may be whole: that outweighs damage, which is final.
+    if (!newest || (newest->code() == ErrorCode::corrupt && wrong->code() == ErrorCode::io))
+      newest = wrong;
+  }
+  if (!newest) return std::nullopt;
+  throw Error(newest->code(), paths_.root.string() + ": none of " + std::to_string(passed_over) +
+                                  " snapshots is whole; " + newest->what() +
+                                  ". `grad-inspect verify` lists all damage");
+}
+
 void RankArchive::close() {
+  const auto lock = std::move(lock_);  // Dropped at the end, whatever the index says.
   if (index_) index_->close();
-  lock_.reset();
 }
 
 }  // namespace gradstore::archive

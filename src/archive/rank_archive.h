@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "archive/commit.h"
 #include "archive/file_plan.h"
 #include "archive/file_reader.h"
 #include "archive/snapshot_job.h"
 #include "archive/store_directory.h"
+#include "archive/verify.h"
 #include "index/index.h"
 #include "io/file_system.h"
 #include "io/worker_pool.h"
@@ -61,11 +63,28 @@ class RankArchive {
   std::vector<SnapshotInfo> list();
   /// Is every byte of its files as it was written? Damage is logged.
   bool whole(const SnapshotInfo& info);
+  /// The newest whole one; nothing when there is no snapshot with data at all. One that is damaged
+  /// or cannot be read is passed over with a warning.
+  /// Errors: {corrupt} there are some, and none is whole; {io} the same, and one could not be read;
+  /// {incompatible} one is of a newer format: passing over it would go back in silence.
+  std::optional<SnapshotInfo> latest_good();
 
+  /// Lets go of the lock whatever else fails. Errors: those of index::Index::close().
   void close();
 
  private:
+  // A snapshot whose commit failed in a way that may have left its row or a file.
+  struct Unsettled {
+    SnapshotId id;
+    bool with_state = false;
+  };
+
+  void settle();
   void write_and_commit(SnapshotJob& job);
+  PendingSnapshot pending_snapshot(SnapshotId id, bool with_state) const;
+  void remember_if_unsettled(const SnapshotJob& job);
+  std::vector<Damage> damage_of(const SnapshotInfo& info);
+  FileReader open_file(const io::Path& path, const FileIdentity& identity);
   std::optional<std::vector<std::byte>> find_metadata(LayoutKind kind, const Digest128& layout,
                                                       std::uint64_t manifest_slot);
 
@@ -78,6 +97,7 @@ class RankArchive {
   std::unique_ptr<index::Index> index_;
   FilePlanner planner_;
   io::WorkerPool workers_;
+  std::optional<Unsettled> unsettled_;  // the writing thread alone looks at it
   std::uint64_t attempt_ = 0;
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> promised_ = 0;

@@ -22,7 +22,8 @@ struct FileJob {
   std::string manifest;  ///< Encoded, unpadded.
   BlockQueue blocks;
 
-  std::uint64_t file_bytes() const { return plan->placement().file_length; }
+  /// 0 for a file that was never planned.
+  std::uint64_t file_bytes() const { return plan ? plan->placement().file_length : 0; }
 };
 
 class SnapshotJob {
@@ -39,7 +40,8 @@ class SnapshotJob {
     return gradients.file_bytes() + (state ? state->file_bytes() : 0);
   }
 
-  /// Committed (`failure` is null) or failed. Called once, by the writer.
+  /// Committed (`failure` is null) or failed. Called once: by the writer, or by who could not
+  /// submit it.
   void complete(std::exception_ptr failure) {
     {
       const std::lock_guard lock(mutex_);

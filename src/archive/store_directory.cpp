@@ -148,10 +148,20 @@ StoreInfo read_store(io::FileSystem& files, const io::Path& store) {
 StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store,
                                const std::string& run_name) {
   create_directories(files, store);
+  if (const auto status = files.status(store); status && !status->is_directory) {
+    throw Error(ErrorCode::incompatible,
+                store.string() + " is a file, not a folder: give an empty or a new folder");
+  }
   if (!files.status(store_json(store))) {
     for (const auto& name : files.list(store)) {
       if (name.starts_with("store.json.")) continue;  // another rank's attempt, or a crashed one
       if (files.status(store_json(store))) break;  // another rank was faster: its folders are there
+      if (name.starts_with(kRankPrefix)) {
+        throw Error(ErrorCode::corrupt,
+                    store_json(store).string() +
+                        " is missing, and there are folders of ranks beside it. Nothing was "
+                        "changed: put it back from a copy, or give an empty or a new folder");
+      }
       throw Error(ErrorCode::incompatible,
                   store.string() + " is not a gradstore store, and not empty (it holds " +
                       printable(name) + "): give an empty or a new folder");

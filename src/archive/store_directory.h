@@ -43,7 +43,8 @@ std::vector<std::uint32_t> list_ranks(io::FileSystem& files, const io::Path& sto
 StoreInfo read_store(io::FileSystem& files, const io::Path& store);
 
 /// Makes the folder and store.json where they are missing; any rank may come first, one wins.
-/// Errors: {incompatible} the folder holds something else, or a newer store; {corrupt}; {io}.
+/// Errors: {incompatible} the folder holds something else, or a newer store; {corrupt} store.json,
+/// also when it alone is missing; {io}.
 StoreInfo open_or_create_store(io::FileSystem& files, const io::Path& store,
                                const std::string& run_name);
 

@@ -6,6 +6,8 @@
 #include <rocksdb/table.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "core/log.h"
@@ -13,6 +15,7 @@
 #include "index/key_codec.h"
 #include "index/rocksdb_file_system.h"
 #include "index/torn_log.h"
+#include "io/process.h"
 
 namespace gradstore::index {
 
@@ -96,6 +99,28 @@ bool cut_torn_log(io::FileSystem& files, const io::Path& directory) {
   return true;
 }
 
+// Note [A forked child's exit]
+//
+// RocksDB has a thread of its own for as long as a database is open, and a static object that this
+// thread waits in. In a forked child there is no such thread, and the object's destructor, which
+// exit() calls, waits for it for ever. So a child of a process that has opened a database ends
+// here: after the handlers that were registered later, and without the static objects made before.
+void end_forked_child(int status, void*) {
+  static const auto first_pid = io::process_id();
+  if (io::process_id() == first_pid) return;
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+// Once, and after RocksDB has made its static objects: handlers run in reverse order.
+void watch_exit() {
+  static const bool once = [] {
+    end_forked_child(0, nullptr);  // Notes the pid.
+    return on_exit(&end_forked_child, nullptr) == 0;
+  }();
+  (void)once;
+}
+
 rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string_view view(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
@@ -145,6 +170,7 @@ std::unique_ptr<Database> Database::open(std::shared_ptr<io::FileSystem> files,
   auto status = open_once();
   if (status.IsCorruption() && cut_torn_log(*files, directory)) status = open_once();
   if (status.IsInvalidArgument()) refuse_unknown_families(options, directory);
+  watch_exit();
   check(status, "Opening the index " + directory.string());
   result->require_version();
   return result;

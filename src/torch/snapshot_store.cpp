@@ -15,6 +15,7 @@
 #include "io/block_pool.h"
 #include "io/process.h"
 #include "torch/capture.h"
+#include "torch/close_at_exit.h"
 #include "torch/restore.h"
 
 namespace gradstore {
@@ -44,6 +45,18 @@ auto translating(F f) {
   }
 }
 
+// RocksDB keeps threads from the first database on, and believes in a forked child that it still
+// has them: there, close() would wait for one of them for ever.
+void refuse_forked_child() {
+  static const auto first_pid = io::process_id();
+  if (io::process_id() == first_pid) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      "SnapshotStore::open(): process " + std::to_string(first_pid) +
+          " opened a store and then forked this one, which cannot open any: start the child "
+          "as a new program (exec, or \"spawn\" in Python), or fork before the first open()");
+}
+
 }  // namespace
 
 const at::Tensor& CompanionState::at(const std::string& name) const {
@@ -54,16 +67,33 @@ const at::Tensor& CompanionState::at(const std::string& name) const {
 }
 
 struct Ticket::Shared {
+  explicit Shared(std::shared_ptr<archive::SnapshotJob> job_in) : job(std::move(job_in)) {}
+  // In a forked child the job's mutex and condition variables may be in use by threads that are not
+  // there, and destroying them would wait for these: it leaks.
+  ~Shared() {
+    if (io::process_id() != pid) new std::shared_ptr<archive::SnapshotJob>(std::move(job));
+  }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  archive::SnapshotJob& job_of_this_process() const {
+    if (io::process_id() == pid) return *job;
+    throw Error(ErrorCode::invalid_argument,
+                "The ticket of snapshot " + to_string(job->manifest.id) + " was given to process " +
+                    std::to_string(pid) + ", before a fork: ask it there");
+  }
+
   std::shared_ptr<archive::SnapshotJob> job;
+  std::int64_t pid = io::process_id();
 };
 
 Ticket::Ticket(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 SnapshotId Ticket::id() const { return shared_->job->manifest.id; }
-void Ticket::wait() const { shared_->job->wait_until(std::nullopt); }
+void Ticket::wait() const { shared_->job_of_this_process().wait_until(std::nullopt); }
 bool Ticket::wait_for(std::chrono::milliseconds timeout) const {
-  return shared_->job->wait_until(std::chrono::steady_clock::now() + timeout);
+  return shared_->job_of_this_process().wait_until(std::chrono::steady_clock::now() + timeout);
 }
-bool Ticket::done() const { return shared_->job->done(); }
+bool Ticket::done() const { return shared_->job_of_this_process().done(); }
 std::uint64_t Ticket::bytes_total() const { return shared_->job->bytes_total(); }
 std::uint64_t Ticket::bytes_written() const { return shared_->job->bytes_written; }
 
@@ -89,14 +119,7 @@ class SnapshotStore::Impl {
   const std::filesystem::path& directory() const { return directory_; }
   bool in_child() const { return io::process_id() != pid_; }
 
-  void close() {
-    require_this_process();
-    const std::lock_guard lock(snapshot_mutex_);
-    if (closed_.exchange(true)) return;
-    writer_.close();
-    archive_.close();
-    writer_.tell_failure();
-  }
+  void close();
 
  private:
   void require_this_process() const {
@@ -113,12 +136,17 @@ class SnapshotStore::Impl {
       throw Error(ErrorCode::invalid_argument, directory_.string() + ": the store is closed");
   }
 
+  std::shared_ptr<archive::SnapshotJob> capture(const GradientStore& gradients,
+                                                const SnapshotMetadata& metadata,
+                                                const CompanionState* state);
+  archive::Manifest begin_manifest(const SnapshotMetadata& metadata);
   std::shared_ptr<archive::SnapshotJob> plan(const GradientStore& gradients,
                                              CaptureSource& gradient_source,
                                              const CaptureSource* state_source,
                                              const CompanionState* state,
                                              const SnapshotMetadata& metadata);
   void make_room(std::size_t blocks);
+  Ticket failed_ticket(const SnapshotMetadata& metadata, const Error& error);
 
   StoreOptions options_;
   std::filesystem::path directory_;
@@ -128,20 +156,48 @@ class SnapshotStore::Impl {
   std::mutex snapshot_mutex_;  // one capture at a time
   std::unique_ptr<io::BlockPool> pool_;
   std::atomic<bool> closed_ = false;
+  CloseAtExit close_at_exit_{[this] { close(); }};
 };
+
+void SnapshotStore::Impl::close() {
+  require_this_process();
+  const std::lock_guard lock(snapshot_mutex_);
+  if (closed_.exchange(true)) return;
+  writer_.close();
+  std::optional<Error> of_index;
+  try {
+    archive_.close();
+  } catch (const Error& error) {
+    of_index = error;
+  }
+  // First what loses something.
+  writer_.tell_failure();
+  if (!of_index) return;
+  const Error error(
+      of_index->code(),
+      "Closing " + directory_.string() + ": " + of_index->what() +
+          ". Every snapshot that was committed stays so; the next open() makes it good");
+  if (!options_.on_error) throw error;
+  writer_.report({}, error);
+}
+
+archive::Manifest SnapshotStore::Impl::begin_manifest(const SnapshotMetadata& metadata) {
+  archive::Manifest manifest;
+  manifest.id = archive_.take_id();
+  manifest.metadata = metadata;
+  return manifest;
+}
 
 std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::plan(const GradientStore& gradients,
                                                                 CaptureSource& gradient_source,
                                                                 const CaptureSource* state_source,
                                                                 const CompanionState* state,
                                                                 const SnapshotMetadata& metadata) {
-  archive::Manifest manifest;
+  auto manifest = begin_manifest(metadata);
   manifest.store_uuid = archive::to_text(archive_.store().uuid);
   manifest.run_name = archive_.store().run_name;
-  manifest.id = archive_.take_id();
   manifest.rank = options_.rank;
   manifest.world_size = options_.world_size;
-  manifest.metadata = metadata;
   manifest.created_unix_ns = unix_now_ns();
   manifest.setup = {gradients.world_size(), gradients.local_rank(), gradients.partition_grad()};
   manifest.writer = kWriter;
@@ -191,9 +247,40 @@ void SnapshotStore::Impl::make_room(std::size_t blocks) {
   }
 }
 
+// A snapshot that could not even start, for who has asked not to be stopped by that.
+Ticket SnapshotStore::Impl::failed_ticket(const SnapshotMetadata& metadata, const Error& error) {
+  auto job = std::make_shared<archive::SnapshotJob>(begin_manifest(metadata));
+  const Error named(error.code(), describe_snapshot(job->manifest) + ": " + error.what());
+  writer_.report(job->manifest.id, named);
+  job->complete(std::make_exception_ptr(named));
+  return Ticket(std::make_shared<Ticket::Shared>(std::move(job)));
+}
+
 Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients,
                                      const SnapshotMetadata& metadata,
                                      const CompanionState* state) {
+  const auto start = [&] {
+    return translating([&] {
+      return Ticket(std::make_shared<Ticket::Shared>(capture(gradients, metadata, state)));
+    });
+  };
+  if (!options_.on_error) return start();
+  // No lock is held any more where on_error is called.
+  try {
+    return start();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_argument) throw;
+    return failed_ticket(metadata, error);
+  } catch (const std::bad_alloc&) {
+    return failed_ticket(metadata, {ErrorCode::busy, "there is no memory left to capture it"});
+  } catch (const std::exception& error) {
+    return failed_ticket(metadata, {ErrorCode::internal, error.what()});
+  }
+}
+
+std::shared_ptr<archive::SnapshotJob> SnapshotStore::Impl::capture(const GradientStore& gradients,
+                                                                   const SnapshotMetadata& metadata,
+                                                                   const CompanionState* state) {
   require_usable();
   const std::lock_guard lock(snapshot_mutex_);
   require_usable();
@@ -219,20 +306,32 @@ Ticket SnapshotStore::Impl::snapshot(const GradientStore& gradients,
       throw;
     }
   });
-  return Ticket(std::make_shared<Ticket::Shared>(Ticket::Shared{job}));
+  return job;
 }
 
 SnapshotStore::SnapshotStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 std::unique_ptr<SnapshotStore> SnapshotStore::open(const std::filesystem::path& directory,
                                                    StoreOptions options) {
+  refuse_forked_child();
   if (options.rank >= options.world_size) {
     throw Error(ErrorCode::invalid_argument,
                 "Rank " + std::to_string(options.rank) + " of a world of " +
                     std::to_string(options.world_size) + ": ranks count from 0");
   }
-  return std::unique_ptr<SnapshotStore>(
-      new SnapshotStore(std::make_unique<Impl>(directory, std::move(options))));
+  if (directory.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "SnapshotStore::open(): the path of the store is empty: name its folder");
+  }
+  try {
+    return std::unique_ptr<SnapshotStore>(
+        new SnapshotStore(std::make_unique<Impl>(directory, std::move(options))));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    throw Error(ErrorCode::io, "Opening the store " + directory.string() +
+                                   " for writing: " + describe(error) +
+                                   ". To look inside a store without writing, use `grad-inspect`");
+  }
 }
 
 SnapshotStore::~SnapshotStore() {
@@ -249,12 +348,12 @@ SnapshotStore::~SnapshotStore() {
 }
 
 Ticket SnapshotStore::snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata) {
-  return translating([&] { return impl_->snapshot(gradients, metadata, nullptr); });
+  return impl_->snapshot(gradients, metadata, nullptr);
 }
 
 Ticket SnapshotStore::snapshot(const GradientStore& gradients, const SnapshotMetadata& metadata,
                                const CompanionState& state) {
-  return translating([&] { return impl_->snapshot(gradients, metadata, &state); });
+  return impl_->snapshot(gradients, metadata, &state);
 }
 
 std::vector<SnapshotInfo> SnapshotStore::list() const { return impl_->archive().list(); }
@@ -265,11 +364,7 @@ std::optional<SnapshotInfo> SnapshotStore::latest() const {
 }
 
 std::optional<SnapshotInfo> SnapshotStore::latest_good() const {
-  const auto all = list();
-  const auto good = std::ranges::find_if(
-      all.rbegin(), all.rend(),
-      [this](const SnapshotInfo& info) { return impl_->archive().whole(info); });
-  return good == all.rend() ? std::nullopt : std::optional(*good);
+  return impl_->archive().latest_good();
 }
 
 std::optional<SnapshotInfo> SnapshotStore::find(std::uint64_t step, std::uint32_t micro_step,

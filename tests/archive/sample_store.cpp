@@ -107,7 +107,7 @@ std::shared_ptr<archive::SnapshotJob> make_job(archive::RankArchive& archive,
   manifest.metadata.accumulation_steps = 8;
   manifest.metadata.micro_step = 3;
   manifest.metadata.user_json = sample.user_json;
-  manifest.created_unix_ns = 1'700'000'000'000'000'000;
+  manifest.created_unix_ns = sample.created_unix_ns;
   if (sample.with_state) manifest.state_id = manifest.id;
   auto job = std::make_shared<archive::SnapshotJob>(manifest);
 

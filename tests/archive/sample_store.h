@@ -35,6 +35,7 @@ struct SampleJob {
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
   bool with_state = false;
+  std::int64_t created_unix_ns = 1'700'000'000'000'000'000;
   Layout layout = sample_layout();
   std::string user_json = "{}";
   std::string state_json = "{}";
