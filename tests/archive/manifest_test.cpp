@@ -26,6 +26,7 @@ Manifest sample_manifest() {
   manifest.created_unix_ns = 1'764'556'164'123'456'789;
   manifest.state_id = SnapshotId{2, 41};
   manifest.setup = {8, 3, true};
+  manifest.overlapping_slices = {{0, 7}, {3, 4}};
   manifest.writer = "gradstore 0.1.0";
   return manifest;
 }
@@ -49,6 +50,72 @@ TEST(ManifestTest, RoundTripsThroughItsPaddedSlot) {
   EXPECT_EQ(read.created_unix_ns, manifest.created_unix_ns);
   EXPECT_EQ(read.state_id, manifest.state_id);
   EXPECT_EQ(read.setup, manifest.setup);
+  EXPECT_EQ(read.overlapping_slices, manifest.overlapping_slices);
+}
+
+TEST(ManifestTest, TextIsAsTheFormatSays) {
+  EXPECT_EQ(encode(sample_manifest()), R"({
+ "format": "gradstore manifest",
+ "version": 1,
+ "snapshot": "0002-00000042",
+ "store_uuid": "f81d4fae-7dec-41d0-a765-00a0c91e6bf6",
+ "run_name": "a \"run\"",
+ "rank": 3,
+ "world_size": 8,
+ "step": 1000,
+ "micro_step": 5,
+ "accumulation_steps": 8,
+ "stage": "clipped",
+ "loss_scale": "65536.25",
+ "created": "2025-12-01T02:29:24.123456789Z",
+ "created_unix_ns": 1764556164123456789,
+ "state": "0002-00000041",
+ "gradient_store": {
+  "world_size": 8,
+  "local_rank": 3,
+  "partition_grad": true
+ },
+ "overlapping_slices": [
+  [
+   0,
+   7
+  ],
+  [
+   3,
+   4
+  ]
+ ],
+ "writer": "gradstore 0.1.0",
+ "user": {
+  "position": [
+   1,
+   2
+  ],
+  "text": "é"
+ }
+})");
+}
+
+TEST(ManifestTest, EveryFlippedBitIsRefusedOrReadsAsAnotherManifest) {
+  const auto text = encode(sample_manifest());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      auto damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      try {
+        decode_manifest(bytes_of(damaged));
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::incompatible)
+            << error.what();
+      }
+    }
+  }
+}
+
+TEST(ManifestTest, WhatALaterVersionAddedIsLeftAlone) {
+  auto text = encode(sample_manifest());
+  text.insert(1, R"("new": {"deep": [1, 2]},)");
+  EXPECT_EQ(decode_manifest(bytes_of(text)).id, sample_manifest().id);
 }
 
 TEST(ManifestTest, AnInfiniteLossScaleSurvives) {

@@ -1,4 +1,4 @@
-"""README quotes the demo's training loop and names only what exists: readme_test.py SOURCE_FOLDER"""
+"""README quotes what is compiled and tested, and names only what exists: readme_test.py SOURCE_FOLDER"""
 import pathlib
 import re
 import sys
@@ -12,6 +12,14 @@ parts = re.findall(r"// \[readme-begin\]\n(.*?)  // \[readme-end\]", loop, re.S)
 assert len(parts) == 2, len(parts)
 quoted = re.search(r"```cpp\n(.*?)```", readme, re.S).group(1)
 assert quoted == textwrap.dedent("".join(parts)), "README's example is not the one in training_loop.cpp"
+
+quoted = re.findall(r"```cmake\n(.*?)```", readme, re.S)
+for consumer in ("gradstore", "archive"):
+    tested = (source / f"tests/tools/consumer/{consumer}/CMakeLists.txt").read_text()
+    part = re.search(r"# \[readme-begin\]\n(.*?)# \[readme-end\]", tested, re.S).group(1)
+    assert part in quoted, f"README does not quote the CMake lines of the tested consumer {consumer}"
+    quoted.remove(part)
+assert not quoted, f"README has CMake lines that no test builds: {quoted}"
 
 for path in re.findall(r"`((?:tools|src|include|tests|schemas)/[\w./-]*)`?", readme):
     assert (source / path).exists(), f"README names {path}, which does not exist"

@@ -35,7 +35,7 @@ endfunction()
 
 gradstore_library(archive OUTPUT gradstore-archive
                   LAYERS core kernels io index archive
-                  HEADERS dtype error snapshot store_reader)
+                  HEADERS dtype error snapshot store_reader termination_notice)
 target_link_libraries(gradstore_archive_library
                       PRIVATE PkgConfig::xxhash PkgConfig::hwy spdlog::spdlog RocksDB::rocksdb-shared
                               Threads::Threads)

@@ -21,6 +21,9 @@ struct Line {
   const SliceSpec* slice = nullptr;  // Long form.
   std::size_t num_slices = 0;
   std::uint64_t elements = 0;
+  std::uint64_t numbers = 0;  // What statistics are of: more or fewer than elements.
+  std::uint64_t entries = 0;
+  bool sparse = false;
   std::uint64_t bytes = 0;
   double sum_of_squares = 0;
   double absmax = std::nan("");
@@ -33,6 +36,9 @@ void add_slice(Line& line, const SliceSpec& slice, const kernels::SliceFingerpri
   const auto& s = fingerprint.statistics;
   ++line.num_slices;
   line.elements += slice.end - slice.begin;
+  line.numbers += s.count;
+  line.sparse = line.sparse || slice.sparse;
+  line.entries += fingerprint.entries;
   line.bytes += num_bytes(slice);
   line.sum_of_squares += s.sum_of_squares;
   line.absmax = std::fmax(line.absmax, s.absmax);
@@ -128,10 +134,13 @@ Cell missing_note(const Line& line) {
 Cell short_note(const Line& line) {
   if (line.num_slices == 0) return missing_note(line);
   std::string note;
-  if (line.nan > 0) note.append(with_thousands(line.nan)).append(" nan");
-  if (line.inf > 0)
-    note.append(note.empty() ? "" : ", ").append(with_thousands(line.inf)).append(" inf");
-  if (note.empty() && line.elements > 0 && line.zero == line.elements) note = "all zero";
+  const auto add = [&note](const std::string& part) { note += (note.empty() ? "" : ", ") + part; };
+  if (line.sparse) {
+    add("sparse, " + with_thousands(line.entries) + (line.entries == 1 ? " entry" : " entries"));
+  }
+  if (line.nan > 0) add(with_thousands(line.nan) + " nan");
+  if (line.inf > 0) add(with_thousands(line.inf) + " inf");
+  if (line.numbers > 0 && line.zero == line.numbers) add("all zero");
   return {note, line.nan + line.inf > 0 ? Look::bad : Look::plain};
 }
 
